@@ -460,6 +460,21 @@ class TestCopiesLimit:
             assert ruling.state == "undecided"
             assert "coincidence" in ruling.reason
 
+    def test_where_rows_are_ordinarily_equal_a_copy_may_be_a_coincidence(self):
+        """Hardly a row is one record's alone, so that none of the others has to stand in the release by itself."""
+        open_rulings = 0
+        for seed in range(8):
+            rng = np.random.default_rng(seed)
+            draw = lambda n: pd.DataFrame(  # noqa: E731
+                {name: rng.geometric(0.4, n) for name in "abc"}  # noqa: B023
+            )
+            sets = {"members": draw(150), "nonmembers": draw(150), "population": draw(900)}
+            result = dv.synthetic.audit(draw(400), **sets, **QUIET)
+            ruled = dv.gate(result, "copies:0")
+            assert ruled.state == ("undecided" if result.copied[0] else "kept")
+            open_rulings += ruled.state == "undecided"
+        assert open_rulings
+
     def test_rows_of_non_members_that_the_generator_saw_are_no_coincidence(self):
         sets = hospital(8)
         seen = pd.concat([sets["members"].iloc[:100], sets["nonmembers"].iloc[:100]], ignore_index=True)
@@ -475,6 +490,85 @@ class TestCopiesLimit:
         result = dv.synthetic.audit(released, **sets, **QUIET)
         assert dv.gate(result, "copies:9").state == "broken"
         assert dv.gate(result, "copies:10").state == "kept"
+
+
+class TestColumnsWrittenOtherwise:
+    """Three copied rows hide behind no padding, spelling, language, code or unit of a column."""
+
+    def audit(self, change, **keywords):
+        sets = hospital(5, n=500)
+        released = pd.concat([patients(500, 96), sets["members"].iloc[:3]], ignore_index=True)
+        return dv.synthetic.audit(change(released), **sets, **QUIET, **keywords)
+
+    @pytest.mark.parametrize("pad", ["{} ", "  {}", "{}\t", "\u00a0{}"])
+    def test_white_space_around_texts_says_nothing(self, pad):
+        result = self.audit(lambda table: table.assign(ward=table["ward"].map(pad.format)))
+        assert result.copied == (3, 0)
+        assert not result.uncompared
+        assert dv.gate(result, "copies:0").state == "broken"
+
+    @pytest.mark.parametrize(
+        ("column", "change"),
+        [
+            ("ward", lambda ward: ward.str.upper()),
+            ("ward", lambda ward: ward.map({"north": "nord", "south": "sud", "east": "est"})),
+            ("ward", lambda ward: ward.map({"north": "north", "south": "sud", "east": "est"})),
+            ("ward", lambda ward: ward.map({"north": 1, "south": 2, "east": 3})),
+            ("admitted", lambda days: pd.to_datetime(days).dt.strftime("%d.%m.%Y")),
+            ("age", lambda age: 12 * age + 100),
+        ],
+    )
+    def test_another_spelling_is_named_and_nothing_is_cleared(self, column, change):
+        result = self.audit(lambda table: table.assign(**{column: change(table[column])}))
+        assert result.uncompared == (column,)
+        assert any(f"'{column}'" in note for note in result.notes)
+        assert result.copied == (3, 0)
+        assert result.verdict.answer == "too little data to say"
+        assert f"'{column}'" in result.verdict.text
+        ruled = dv.gate(result, ["copies:0", "auc:0.7"])
+        assert [ruling.state for ruling in ruled if ruling.metric == "copies"] == ["undecided"]
+        assert ruled.state == "undecided"
+
+    def test_without_copies_the_limit_is_kept_and_the_column_named(self, tmp_path):
+        sets = hospital(5, n=500)
+        released = patients(500, 96).assign(ward=lambda table: table["ward"].str.upper())
+        result = dv.synthetic.audit(released, **sets, **QUIET, out=tmp_path / "run")
+        assert result.verdict.code == "columns"
+        for ruled in (dv.gate(result, "copies:0"), dv.gate(tmp_path / "run", "copies:0")):
+            assert ruled.answer == "kept (no verdict)"
+            assert "'ward'" in repr(ruled)
+
+    def test_a_copied_table_in_another_language_is_a_leak(self):
+        sets = hospital(5, n=200)
+        result = dv.synthetic.audit(sets["members"].assign(ward=sets["members"]["ward"].str.upper()), **sets, **QUIET)
+        assert proof(result, "whole rows").proven
+        assert dv.gate(result, "copies:0").state == "broken"
+        assert "'ward'" in result.verdict.text
+
+    def test_names_measures_and_rare_texts_of_honest_releases_are_compared(self):
+        """Values that hardly any two tables share are no other spelling; nor is a rare text that is new."""
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+
+            def draw(n, rng=rng):
+                return pd.DataFrame(
+                    {
+                        "measure": rng.normal(size=n),
+                        "name": [f"n{i}" for i in rng.integers(0, 10**9, n)],
+                        "street": [f"s{i}" for i in rng.zipf(1.3, n) % 10**6],
+                        "town": [f"t{i}" for i in rng.zipf(2.0, n) % 1000],
+                        "postcode": [f"p{i}" for i in rng.integers(0, 300, n)],
+                        "constant": "x",
+                        "gaps": np.where(rng.random(n) < 0.97, None, rng.choice(["a", "b"], n)),
+                    }
+                )
+
+            sizes = rng.integers(20, 400, 4)
+            released, members, nonmembers, population = (draw(int(n)) for n in sizes)
+            result = dv.synthetic.audit(
+                released, members=members, nonmembers=nonmembers, population=population, duplicates="drop", **QUIET
+            )
+            assert not result.uncompared
 
 
 class TestCommand:

@@ -82,7 +82,8 @@ def _read_run(directory: RunDirectory) -> SyntheticRun:
             matches={name.removeprefix("proof: "): check_mask(column(name), name, (n,))
                      for name in frame.columns if name.startswith("proof: ")},
             copies=stored.copies, controls=stored.controls, risks=stored.risks, released=stored.released,
-            population=stored.population, notes=stored.notes, candidates_digest=stored.candidates,
+            population=stored.population, notes=stored.notes,
+            uncompared=stored.uncompared, candidates_digest=stored.candidates,
             settings=stored.settings,
         )  # fmt: skip
         return reopen(result, stored)

@@ -172,6 +172,7 @@ def audit(
         released=tables.sizes["released"],
         population=len(reference),
         notes=tables.notes,
+        uncompared=tables.uncompared,
         candidates_digest=store.hash_values(
             *(columns.row_digests(tables.frames[name]) for name in ("members", "nonmembers"))
         ),

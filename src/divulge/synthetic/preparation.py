@@ -8,6 +8,7 @@ two decimals is a copy), and numbers have values for distances besides.
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -41,7 +42,12 @@ MIN_ROWS = 20
 MISSING = -1
 """Code of a missing value."""
 _NEARLY_ALL = 0.98
+_HARDLY_ANY = 0.05  # of the release's texts that stand in another table, where these share half of theirs or more
+_OTHERWISE = 0.1  # of the release's texts that are new, beyond three times as many as are new in another table
+_FOREIGN_LEVEL = 1e-3  # at which a release of few rows has more new texts than another table
 _OVERLAP_LEVEL = 1e-3  # at which more rows are shared than equal rows within the sets explain
+_MAX_DRAWS, _MIN_DRAWS = 4_000, 200  # of sets at random
+_MAX_DRAWN = 20_000_000  # kinds of rows in all draws
 _ID_NAME = re.compile(r"(?i)(?:.*[_ .-])?(?:id|ids|uuid|guid|index|key|nr|no|number)")
 _MICROSECONDS = 86_400e6  # of a day
 _TRUTH_VALUES = {"true": 1.0, "false": 0.0}
@@ -75,6 +81,7 @@ class Tables:
         person_names: by number.
         frames: the sets as they came, for showing rows.
         notes: what was assumed, left out or rounded.
+        uncompared: columns that the release writes otherwise than the other tables; whole rows are compared without.
         overlaps: whether sets hold each other's rows, more of them than chance explains.
     """
 
@@ -86,6 +93,7 @@ class Tables:
     person_names: tuple[str, ...]
     frames: Mapping[str, Frame]
     notes: tuple[str, ...]
+    uncompared: tuple[str, ...] = ()
     overlaps: bool = False
 
     def rows_of(self, *names: str) -> Ints:
@@ -141,19 +149,12 @@ def prepare_tables(
             f"({columns.format_names(frames['released'].columns)} in the release, "
             f"{columns.format_names(frames['population'].columns)} in the population)"
         )
-    aligned = [
-        _text_codes(parts) if name == text else _align_column(name, parts, notes)
-        for name in names
-        for parts in [[_read_column(frames[each], name, each) for each in SETS]]
-    ]
-    kept = [
-        column
-        for column in aligned
-        if column is not None and (column.name == text or not _is_row_number(column, sizes, notes))
-    ]
-    if not kept:
-        raise InputError("released: no column in common with the other tables can be compared")
-    whole_rows = combine_codes([column.codes for column in kept])
+    kept, uncompared = _align_columns(names, text, frames, notes)
+    in_rows = [column.codes for column in kept if column.name not in uncompared]
+    if not in_rows:
+        why = f"; {columns.format_names(uncompared)} hold other values there than in these" if uncompared else ""
+        raise InputError(f"released: no column in common with the other tables can be compared{why}")
+    whole_rows = combine_codes(in_rows)
     compared = tuple(column for column in kept if column.name != text)
     texts = None
     if text is None:
@@ -161,7 +162,7 @@ def prepare_tables(
     else:
         values = np.concatenate([_read_column(frames[each], text, each).values for each in SETS])
         texts = np.array(["" if value is None else str(value) for value in values], dtype=object)
-    result = Tables(compared, sizes, whole_rows, texts, people, person_names, frames, tuple(notes))
+    result = Tables(compared, sizes, whole_rows, texts, people, person_names, frames, tuple(notes), tuple(uncompared))
     overlaps = _find_overlaps(result)
     if overlaps and duplicates == "error":
         raise InputError(f'{overlaps[0]} (duplicates="drop" leaves all equal rows out)')
@@ -196,11 +197,20 @@ def _read_set(value: Any, name: str) -> Frame:
 
 
 def _read_column(frame: Frame, name: str, table: str) -> Column:
-    """Read one column; errors name its table."""
+    """Read one column; errors name its table.
+
+    Texts lose white space around them and have one spelling in Unicode, as programs pad and spell alike texts in
+    several ways; a blank text is missing.
+    """
     try:
-        return columns.read_column(frame, name)
+        column = columns.read_column(frame, name)
     except InputError as error:
         raise InputError(f"{table}: {error}") from None
+    if column.measure != "category":
+        return column
+    spelt = {text: unicodedata.normalize("NFC", text).strip() or None for text in {*column.values} - {None}}
+    values = np.array([*(spelt.get(text) for text in column.values), None], dtype=object)[:-1]
+    return replace(column, values=values, missing=np.array([text is None for text in values], dtype=bool))
 
 
 def _read_releases(value: Any, notes: list[str]) -> Frame:
@@ -261,7 +271,7 @@ def _name_people(frame: Frame, name: str, person: str) -> list[str]:
     values = frame[person].to_list()
     if missing := sum(is_missing(value) for value in values):
         raise InputError(f"person: {format_count(missing, 'row')} of {name} have no person in column {person!r}")
-    return [columns.format_cell(value) for value in values]
+    return [columns.format_cell(value).strip() for value in values]
 
 
 def _common_names(frames: Mapping[str, Frame], excluded: set[str], notes: list[str]) -> list[str]:
@@ -295,13 +305,36 @@ def _note_prose(population: Frame, compared: Sequence[TableColumn]) -> list[str]
     return notes
 
 
+def _align_columns(
+    names: Sequence[str], text: str | None, frames: Mapping[str, Frame], notes: list[str]
+) -> tuple[list[TableColumn], list[str]]:
+    """Return the columns that can be compared, and the names of those without which whole rows are."""
+    sizes = {name: len(frame) for name, frame in frames.items()}
+    kept: list[TableColumn] = []
+    uncompared: list[str] = []
+    for name in names:
+        parts = [_read_column(frames[each], name, each) for each in SETS]
+        if name == text:
+            kept.append(_text_codes(parts))
+            continue
+        column = _align_column(name, parts, notes, uncompared)
+        if column is None or _is_row_number(column, sizes, notes):
+            continue
+        if not _is_written_otherwise(column, sizes, notes, uncompared):
+            kept.append(column)
+    return kept, uncompared
+
+
 def _text_codes(parts: Sequence[Column]) -> TableColumn:
     values = np.concatenate([part.values for part in parts])
     return TableColumn(parts[0].name, _number_values([" ".join(str(value or "").split()) or None for value in values]))
 
 
-def _align_column(name: str, parts: Sequence[Column], notes: list[str]) -> TableColumn | None:
+def _align_column(name: str, parts: Sequence[Column], notes: list[str], uncompared: list[str]) -> TableColumn | None:
     """Return one column of all sets in one type; None, and a note, where the release holds another kind of values."""
+    if parts[0].missing.all() and not all(part.missing.all() for part in parts):
+        notes.append(f"column {name!r} is missing throughout the release: left out")
+        return None
     parts = [columns.parse_dates(part) for part in parts]
     kinds = {part.measure for part in parts if not part.missing.all()}
     if "category" in kinds and len(kinds) > 1:
@@ -312,6 +345,7 @@ def _align_column(name: str, parts: Sequence[Column], notes: list[str]) -> Table
             parts = [_to_texts(part) for part in parts]
         else:
             notes.append(f"column {name!r} holds texts in one table and {parts[3].measure}s in another: left out")
+            uncompared.append(name)
             return None
     if not kinds:
         notes.append(f"column {name!r} is missing throughout: left out")
@@ -438,6 +472,54 @@ def _is_row_number(column: TableColumn, sizes: Mapping[str, int], notes: list[st
     return True
 
 
+def _is_written_otherwise(
+    column: TableColumn, sizes: Mapping[str, int], notes: list[str], uncompared: list[str]
+) -> bool:
+    """Check whether the release shares next to no value with the other tables, so that the column is left out.
+
+    A copied row in which one column is in another language, case, code or unit equals no row, so such a column is
+    noted, and whole rows are compared without it. Of texts those tell that stand in none of the other tables: were the
+    release written alike, they would be as rare as texts of one of these that stand in neither of the others. Where
+    these share few themselves, as free text and names do, nothing is told. A column of which a part is new is still
+    attacked. Of numbers hardly any lies within the range of the others: another unit, or another zero.
+    """
+    ends = np.cumsum([0, *sizes.values()])
+    codes, *others = [column.codes[start:end] for start, end in pairwise(ends)]
+    name, known = column.name, codes[codes != MISSING]
+    if column.numbers is not None:
+        values, outside = column.numbers[: ends[1]], column.numbers[ends[1] :]
+        values, outside = values[np.isfinite(values)], outside[np.isfinite(outside)]
+        if len(values) < MIN_ROWS or not len(outside) or not np.ptp(outside) > 0:
+            return False
+        if ((values >= outside.min()) & (values <= outside.max())).mean() >= _HARDLY_ANY:
+            return False
+        notes.append(f"column {name!r} holds numbers in the release beyond the range of all other tables: left out")
+        uncompared.append(name)
+        return True
+    others = [each[each != MISSING] for each in others]
+    if not len(known) or not all(len(each) for each in others):
+        return False
+    among = min(
+        float(np.isin(each, np.concatenate([*others[:place], *others[place + 1 :]])).mean())
+        for place, each in enumerate(others)
+    )
+    n_shared = int(np.isin(known, np.concatenate(others)).sum())
+    share = n_shared / len(known)
+    if stats.binom.cdf(n_shared, len(known), among) > _FOREIGN_LEVEL:
+        return False
+    if is_foreign := share < _HARDLY_ANY and among >= 0.5:
+        notes.append(f"column {name!r} holds other texts in the release than in all other tables: left out")
+    elif 1 - share > _OTHERWISE + 3 * (1 - among):
+        notes.append(
+            f"column {name!r} holds texts in {1 - share:.0%} of the rows of the release that no other table has: "
+            "whole rows are compared without it"
+        )
+    else:
+        return False
+    uncompared.append(name)
+    return is_foreign
+
+
 def combine_codes(parts: Sequence[Ints]) -> Ints:
     """Return one code for each row, equal where all of ``parts`` are."""
     combined = np.unique(parts[0], return_inverse=True)[1]
@@ -451,10 +533,12 @@ def _find_overlaps(all_tables: Tables) -> list[str]:
     """Describe sets that hold each other's rows, more than chance explains; none should.
 
     In a table of a few categories rows of different people are equal. How often is told by pairs of equal rows within
-    sets: were the sets drawn alike, a pair would lie across two of them as often as their sizes say.
+    sets: were the sets drawn alike, a pair would lie across two of them as often as their sizes say. Pairs of a row
+    that occurs often are not independent of one another, so what seems too much is drawn anew: the sets at random from
+    all rows, each as often as it occurs.
     """
     codes = {name: all_tables.rows[all_tables.rows_of(name)] for name in SETS}
-    if np.array_equal(np.sort(codes["released"]), np.sort(codes["members"])):
+    if not all_tables.uncompared and np.array_equal(np.sort(codes["released"]), np.sort(codes["members"])):
         raise InputError("released: these are the members' own rows, every one of them; nothing synthetic is released")
     people, within, pairs_within, counts = all_tables.people, 0.0, 0.0, {}
     for name in SETS[1:]:
@@ -473,10 +557,37 @@ def _find_overlaps(all_tables: Tables) -> list[str]:
         shared = float(counts[one] @ counts[other])
         pairs_across = float(counts[one].sum() * counts[other].sum())
         chance = pairs_across / (pairs_across + pairs_within)
-        if shared and stats.binom.sf(shared - 1, shared + within, chance) <= _OVERLAP_LEVEL:
-            n_rows = int((counts[other][codes[one]] > 0).sum())
-            overlaps.append(
-                f"{other}: {format_count(n_rows, 'row')} of {one} {'stands' if n_rows == 1 else 'stand'} here, too, "
-                f"more than equal rows within the sets explain; {why}"
-            )
+        if not shared or stats.binom.sf(shared - 1, shared + within, chance) > _OVERLAP_LEVEL:
+            continue
+        p_value = _draw_overlaps(counts, one, other, shared)
+        if p_value > _OVERLAP_LEVEL:
+            continue
+        n_rows = int((counts[other][codes[one]] > 0).sum())
+        overlaps.append(
+            f"{other}: {format_count(n_rows, 'row')} of {one} {'stands' if n_rows == 1 else 'stand'} here, too; sets "
+            f"drawn at random hardly ever share as much by coincidence (p = {p_value:.1g}); {why}"
+        )
     return overlaps
+
+
+def _draw_overlaps(counts: Mapping[str, Floats], one: str, other: str, shared: float) -> float:
+    """Return the p-value of so many pairs of equal rows across two sets, given how often each row occurs in all sets.
+
+    Where rows of many kinds occur twice or more, few draws tell mean and spread of a sum that is then nearly normal.
+    """
+    pooled = np.rint(sum(counts.values())).astype(np.int64)
+    n_one, n_other = int(counts[one].sum()), int(counts[other].sum())
+    repeated = pooled[pooled > 1]
+    single = int(pooled[pooled == 1].sum())
+    n_draws = int(np.clip(_MAX_DRAWN // (len(repeated) + 1), _MIN_DRAWS, _MAX_DRAWS))
+    kinds = np.append(repeated, single)
+    rng = np.random.default_rng(0)
+    drawn = np.empty(n_draws)
+    for draw in range(n_draws):
+        first = rng.multivariate_hypergeometric(kinds, n_one, method="marginals")
+        rest = kinds - first
+        second = rng.multivariate_hypergeometric(rest, n_other, method="marginals")
+        drawn[draw] = first[:-1] @ second[:-1]
+    if n_draws == _MAX_DRAWS:
+        return float((1 + (drawn >= shared).sum()) / (1 + n_draws))
+    return float(stats.norm.sf((shared - drawn.mean()) / max(drawn.std(ddof=1), 1e-9)))

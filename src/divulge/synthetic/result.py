@@ -12,6 +12,7 @@ from scipy import stats
 
 from divulge import evaluation, seeds, statistics, tables
 from divulge.auditing.gates import REVERSED, Limit, Ruling, describe_open_verdict
+from divulge.auditing.wording import list_names
 from divulge.decisions import fdr as false_discoveries
 from divulge.errors import InputError
 from divulge.evaluation.comparison import parse_fpr
@@ -102,7 +103,7 @@ class ReleaseVerdict:
         plain: the reason that decides, in a sentence.
         details: further sentences.
         code: of that reason: "rows", "values", "scores", "confounded", "holdout", "copies", "few", "wide", "no holdout
-            control", "none".
+            control", "columns", "none".
     """
 
     answer: str
@@ -187,13 +188,15 @@ class SyntheticSummary(Summary):
         left_out: records left out, as equal ones stand among members and non-members twice or more.
         scores: every score; the intervals of all hold together.
         proofs: matches among members against those among non-members.
-        copied: rows of the release that equal a member, and those that equal a non-member; in no row of the population.
+        copied: rows of the release that equal a member and nobody else, and those that equal a non-member and nobody
+            else.
         copies: rows of the release that equal a candidate.
         controls: of the sets.
         risks: singling out, linkability, inference.
         epsilon: lower bound on ε; None where membership was not drawn at random.
         members_list: whom the release gives away; None where there are too few non-members for a list.
         notes: what was assumed, left out or rounded.
+        uncompared: columns that the release writes otherwise than the other tables; whole rows are compared without.
         candidates: digest of members and non-members.
         settings: what was asked for.
         environment: software that ran.
@@ -218,6 +221,7 @@ class SyntheticSummary(Summary):
     epsilon: LowerBound | None
     members_list: ListSummary | None
     notes: tuple[str, ...]
+    uncompared: tuple[str, ...]
     candidates: str
     settings: SyntheticSettings
     environment: Environment
@@ -240,6 +244,7 @@ class SyntheticAudit(Study):
         released: rows of the release.
         population: rows of the population.
         notes: what was assumed, left out or rounded.
+        uncompared: columns that the release writes otherwise than the other tables; whole rows are compared without.
         candidates_digest: of members and non-members, by which runs of the same records are known.
         settings: what was asked for.
     """
@@ -256,6 +261,7 @@ class SyntheticAudit(Study):
     released: int
     population: int
     notes: tuple[str, ...]
+    uncompared: tuple[str, ...]
     candidates_digest: str
     settings: SyntheticSettings
 
@@ -277,10 +283,16 @@ class SyntheticAudit(Study):
 
     @property
     def copied(self) -> tuple[int, int]:
-        """Number of released rows in no population that equal a member, and of those that equal a non-member."""
+        """Number of released rows that equal a member and nobody else, and of those of non-members likewise."""
+        inside, outside = self._new_rows
+        return len(inside - outside), len(outside - inside)
+
+    @property
+    def _new_rows(self) -> tuple[set[int], set[int]]:
+        """Released rows in no population that equal a member, and those that equal a non-member; some are both."""
         new = [copy for copy in self.copies if not copy.population]
-        inside = len({copy.released for copy in new if copy.set == "members"})
-        return inside, len({copy.released for copy in new if copy.set == "nonmembers"})
+        inside = {copy.released for copy in new if copy.set == "members"}
+        return inside, {copy.released for copy in new if copy.set == "nonmembers"}
 
     @cached_property
     def proofs(self) -> tuple[Proof, ...]:
@@ -430,7 +442,8 @@ class SyntheticAudit(Study):
             members=self.counts[0], nonmembers=self.counts[1], population=self.population,
             left_out=int((~self.is_counted).sum()), scores=self.score_summaries, proofs=self.proofs, copied=self.copied,
             copies=self.copies, controls=self.controls, risks=self.risks, epsilon=_lower_bound(self.epsilon),
-            members_list=self._summarise_list(), notes=self.notes, candidates=self.candidates_digest,
+            members_list=self._summarise_list(), notes=self.notes, uncompared=self.uncompared,
+            candidates=self.candidates_digest,
             settings=self.settings, environment=collect_environment(),
         )  # fmt: skip
 
@@ -449,7 +462,8 @@ class SyntheticAudit(Study):
         verdict = self.verdict
         void = verdict.plain.rstrip(".") if verdict.answer == CANNOT_JUDGE else ""
         stored = verdict.plain.rstrip(".") if verdict.code == "rows" else ""
-        caution = "" if verdict.code not in ("copies", "no holdout control") else verdict.plain.rstrip(".")
+        is_cautious = verdict.code in ("copies", "no holdout control") or self.uncompared
+        caution = verdict.plain.rstrip(".") if is_cautious else ""
         open_verdict = describe_open_verdict(verdict.plain) if verdict.answer == TOO_LITTLE else ""
         error, rulings = (1 - confidence) / len(limits), []
         for limit in limits:
@@ -488,30 +502,52 @@ class SyntheticAudit(Study):
     def _rule_on_copies(self, limit: Limit) -> Ruling:
         """Rule on the number of released rows that equal a member's and nobody else's, whatever attacks find.
 
-        A copy stands there, even if it came about by chance. Only where rows of non-members, which the generator did
-        not see, stand there as well, and not surely less often, nothing tells copies from coincidences.
+        A copy stands there, even if it came about by chance. Only where nothing tells copies from coincidences is that
+        open: rows that are a non-member's alone, which the generator did not see, stand there as well, and not surely
+        less often; or most rows of non-members equal another's, so that equal rows are ordinary. Open, too, is what
+        rows hold in columns that could not be compared: no limit is kept for it unless fewer rows equal any member's
+        in the other columns, and none is broken without a proof.
         """
-        new = [copy for copy in self.copies if not copy.population]
-        outside = {copy.released for copy in new if copy.set == "nonmembers"}
-        count = len({copy.released for copy in new if copy.set == "members"} - outside)
+        count = self.copied[0]
         # Of more than are listed there are at least so many, and those of non-members may not be among them.
-        most = self.released if len(self.copies) == MAX_LISTED else count
-        n_outside = int((self.matches[WHOLE_ROWS] & ~self.members).sum())
+        is_cut = len(self.copies) == MAX_LISTED
+        most = self.released if is_cut else count
+        outsiders = ~self.members
+        n_outside = max(self.copied[1], int((self.matches[WHOLE_ROWS] & outsiders & self.is_counted).sum()))
+        n_alone = int((outsiders & self.is_counted).sum())
         is_seen = any(control.name == HOLDOUT and control.state == "fails" for control in self.controls)
-        is_proven = any(proof.name == WHOLE_ROWS and proof.proven for proof in self.proofs)
+        is_shown = is_seen or any(proof.name == WHOLE_ROWS and proof.proven for proof in self.proofs)
         rows = "1 row of the release equals" if count == 1 else f"{count:,} rows of the release equal"
         words = f"{rows} one that it was made from and nobody's in population or non-members"
-        broken = doubt = ""
-        if count > limit.limit and n_outside and not (is_seen or is_proven):
+        broken = doubt = open_verdict = ""
+        if self.uncompared and not (count > limit.limit and is_shown):
+            reason = describe_uncompared(self.uncompared)
+            equal = len({copy.released for copy in self.copies if copy.set == "members"})
+            if equal > limit.limit or is_cut:
+                doubt = f"{words}. {reason}" if count else f"{formatting.capitalize(reason)}"
+            else:
+                open_verdict = describe_open_verdict(reason)
+        elif count > limit.limit and n_outside and not is_shown:
             doubt = (
-                f"{words}; rows of {n_outside:,} of the others, which it was not made from, stand there as well, so "
-                "each may be a coincidence"
+                f"{words}; {n_outside:,} that {'equals' if n_outside == 1 else 'equal'} one of the others alone, which "
+                f"it was not made from, {'stands' if n_outside == 1 else 'stand'} there as well, so each may be a "
+                "coincidence"
+            )
+        elif count > limit.limit and not is_shown and 2 * n_alone < int(outsiders.sum()):
+            doubt = (
+                f"{words}; in these columns rows of different records are ordinarily equal (of "
+                f"{int(outsiders.sum()):,} others {n_alone:,} alone have a row of their own), so each may be a "
+                "coincidence"
             )
         elif count > limit.limit:
-            chance = "" if is_seen or is_proven else "; that may be a coincidence, and stands there all the same"
-            broken = f"{words}{chance}"
+            chance = "" if is_shown else "; that may be a coincidence, and stands there all the same"
+            where = f". {describe_uncompared(self.uncompared)}" if self.uncompared else ""
+            broken = f"{words}{chance}{where}".rstrip(".")
         estimate = Estimate(count, count, most, 1.0, "count")
-        return Ruling(WHOLE_ROWS, "all", limit.metric, limit.limit, estimate, doubt, stored=broken)
+        return Ruling(
+            WHOLE_ROWS, "all", limit.metric, limit.limit, estimate, doubt.rstrip("."), stored=broken,
+            open_verdict=open_verdict,
+        )  # fmt: skip
 
     def _excess_share(self, n_members: int, n_nonmembers: int, confidence: float) -> Estimate:
         """Return the share of members that match, less that of non-members."""
@@ -532,7 +568,30 @@ class SyntheticAudit(Study):
 
 
 def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
-    """Decide what a release gives away; the first of these reasons that holds.
+    """Decide what a release gives away, and say which columns could not be compared: with one there is no all-clear."""
+    verdict = _decide_by_what_is_compared(result)
+    if not result.uncompared:
+        return verdict
+    reason = describe_uncompared(result.uncompared)
+    if verdict.answer == CLEAR:
+        plain = f"No attack finds records that the release was made from, but not all of it was compared. {reason}"
+        return ReleaseVerdict(TOO_LITTLE, plain, (), "columns")
+    return replace(verdict, plain=f"{verdict.plain} {reason}")
+
+
+def describe_uncompared(names: Sequence[str]) -> str:
+    """Say that columns could not be compared, and what to do."""
+    quoted = list_names([repr(name) for name in names])
+    is_one = len(names) == 1
+    return (
+        f"Column{'' if is_one else 's'} {quoted} {'holds' if is_one else 'hold'} other values in the release than in "
+        f"the other tables (another spelling, language, code or unit?), so rows were compared without "
+        f"{'it' if is_one else 'them'}: write {'it' if is_one else 'them'} alike in all tables."
+    )
+
+
+def _decide_by_what_is_compared(result: SyntheticAudit) -> ReleaseVerdict:
+    """Decide what the columns that could be compared give away; the first of these reasons that holds.
 
     Nothing can be judged where members differ from non-members without the release. A leak is proven by copied rows,
     values or passages, or shown by an interval that excludes chance. Nothing can be judged, either, where the
@@ -540,7 +599,6 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
     wide intervals, or where nothing shows that the generator did not see the non-members. All else is no leak.
     """
     states = {control.name: control for control in result.controls}
-    inside, _ = result.copied
     copies = _describe_copies(result)
     if (alike := states[ALIKE]).state == "fails":
         plain = f"Nothing can be said of the release: {alike.says}."
@@ -571,7 +629,7 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
     if (holdout := states[HOLDOUT]).state == "fails":
         plain = f"The generator saw the other records (non-members) as well, so nothing can be said: {holdout.says}."
         return ReleaseVerdict(CANNOT_JUDGE, plain, copies, "holdout")
-    if inside:
+    if copies:
         return ReleaseVerdict(TOO_LITTLE, copies[0], (), "copies")
     if min(n, m) < MIN_SIDE:
         left_out = int((~result.is_counted).sum())
@@ -633,12 +691,13 @@ def _describe_auto(result: SyntheticAudit) -> tuple[str, ...]:
 
 
 def _describe_copies(result: SyntheticAudit) -> tuple[str, ...]:
-    inside, outside = result.copied
-    if not inside:
+    (inside, outside), n_both = result.copied, len(set.intersection(*result._new_rows))
+    if not inside + n_both:
         return ()
     rows = "1 row of the release equals" if inside == 1 else f"{inside:,} rows of the release equal"
+    both = f", {n_both:,} one of both" if n_both else ""
     return (
-        f"{rows} one that it was made from and nobody's in the population; of the others' rows, {outside:,} stand "
-        "there. They are "
-        "listed: what is copied is copied, even where chance explains as many.",
+        f"{rows} one that it was made from and nobody's in population or non-members; {outside:,} "
+        f"{'equals' if outside == 1 else 'equal'} one of the others alone{both}. They are listed: what is copied is "
+        "copied, even where chance explains as many.",
     )
