@@ -43,7 +43,7 @@ _PANELS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "check": (
             "plans:check",
-            "Can this plan be run? Reads everything, asks the model about a few records, and says what the audit will take.",
+            "Can this plan be run? Reads everything, asks the model about a few records, says what an audit will take.",
         ),
         "audit": ("plans:audit", "Was this record used? Run the attacks of a plan, or of several, on its target."),
         "report": ("runs:report", "Render the report of a finished run again, in another format if one is named."),

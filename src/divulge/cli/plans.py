@@ -116,7 +116,7 @@ def _ask(question: str, default: str) -> str:
 
 
 def check(plan: PlanFile, json: options.Json = False) -> None:
-    """Can this plan be run? Reads everything, asks the model about a few records, and says what the audit will take."""
+    """Can this plan be run? Reads everything, asks the model about a few records, says what an audit will take."""
     read = _read_plan(plan)
     is_search = read.data.candidates is not None
     offer = ""
