@@ -272,7 +272,7 @@ def audit_in_doubt(code):
 
 
 @pytest.mark.parametrize(
-    "code", ["implausible", "explained by records", "no overlap", "copies", "not cleared", "suspected", "unsure"]
+    "code", ["implausible", "explained by records", "no overlap", "copies", "not cleared", "suspected"]
 )
 def test_no_limit_is_kept_where_the_verdict_is_in_doubt_and_the_reason_is_said(code):
     audit = audit_in_doubt(code)

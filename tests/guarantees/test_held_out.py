@@ -111,12 +111,18 @@ def found(effect, **more):
     return replace(run, about=replace(run.about, findings=(finding,)))
 
 
-@pytest.mark.parametrize("effect", ["none", "unsure", "not cleared"])
-def test_no_limit_is_kept_where_the_population_shows_what_non_members_may_hide(effect):
+@pytest.mark.parametrize(
+    ("effect", "states"),
+    [
+        ("none", ["kept", "kept", "kept"]),
+        ("unsure", ["undecided", "kept", "kept"]),
+        ("not cleared", ["undecided", "undecided", "undecided"]),
+    ],
+)
+def test_limits_are_held_against_the_larger_of_both_comparisons_and_by_none_that_may_hide_a_leak(effect, states):
     run = found(effect, member_auc=None if effect == "none" else Estimate(0.6, 0.52, 0.68, 0.95, "delong"))
     assert (run.verdict.answer == "no leak found") == (effect == "none")
-    rulings = gate(run, ["auc:0.65", "auc:0.9", "tpr@fpr=0.05:0.2"])
-    assert {ruling.state for ruling in rulings} == {"kept" if effect == "none" else "undecided"}
+    assert [ruling.state for ruling in gate(run, ["auc:0.65", "auc:0.7", "tpr@fpr=0.05:0.2"])] == states
 
 
 @pytest.mark.parametrize(("effect", "tpr"), [("unsure", "kept"), ("not cleared", "undecided")])

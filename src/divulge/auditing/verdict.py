@@ -70,7 +70,7 @@ a scope is its reason.
 """
 
 DOUBTS: Collection[Code] = (
-    "implausible", "explained by records", "no overlap", "copies", "not cleared", "suspected", "unsure",
+    "implausible", "explained by records", "no overlap", "copies", "not cleared", "suspected",
 )  # fmt: skip
 """Reasons for "too little data to say" that more records of the same kind need not mend; no limit is kept then."""
 
