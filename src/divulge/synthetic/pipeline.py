@@ -109,7 +109,7 @@ def audit(
     out_folder = check_out(out, overwrite=overwrite)
     tables = prepare_tables(
         released, members, nonmembers, population,
-        person=person, text=text, drop=settings.drop, duplicates=settings.duplicates,
+        person=person, text=text, drop=settings.drop, duplicates=settings.duplicates, seed=settings.seed,
     )  # fmt: skip
     inferred = _choose_attributes(tables, settings)
 

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from divulge import columns, tables
+from divulge import columns, seeds, tables
 from divulge.errors import InputError
 from divulge.precision import ROUNDINGS, Binary, CommonColumn, Grid, NumberColumn, Step
 from divulge.report.formatting import format_count
@@ -112,6 +112,7 @@ def prepare_tables(
     text: str | None = None,
     drop: Sequence[str] = (),
     duplicates: str = "error",
+    seed: int = 0,
 ) -> Tables:
     """Read four sets and bring them into common columns, types and precision.
 
@@ -124,6 +125,7 @@ def prepare_tables(
         text: column of documents.
         drop: columns that are no part of a record.
         duplicates: "error" refuses sets that share more rows than chance explains.
+        seed: of the draws by which chance is told.
 
     Raises:
         divulge.InputError: a set that is missing, too small or another one over again; too few common columns.
@@ -163,7 +165,7 @@ def prepare_tables(
         values = np.concatenate([_read_column(frames[each], text, each).values for each in SETS])
         texts = np.array(["" if value is None else str(value) for value in values], dtype=object)
     result = Tables(compared, sizes, whole_rows, texts, people, person_names, frames, tuple(notes), tuple(uncompared))
-    overlaps = _find_overlaps(result)
+    overlaps = _find_overlaps(result, seed)
     if overlaps and duplicates == "error":
         raise InputError(f'{overlaps[0]} (duplicates="drop" leaves all equal rows out)')
     return replace(result, overlaps=bool(overlaps), notes=(*notes, *overlaps))
@@ -529,7 +531,7 @@ def combine_codes(parts: Sequence[Ints]) -> Ints:
     return combined
 
 
-def _find_overlaps(all_tables: Tables) -> list[str]:
+def _find_overlaps(all_tables: Tables, seed: int) -> list[str]:
     """Describe sets that hold each other's rows, more than chance explains; none should.
 
     In a table of a few categories rows of different people are equal. How often is told by pairs of equal rows within
@@ -559,7 +561,7 @@ def _find_overlaps(all_tables: Tables) -> list[str]:
         chance = pairs_across / (pairs_across + pairs_within)
         if not shared or stats.binom.sf(shared - 1, shared + within, chance) > _OVERLAP_LEVEL:
             continue
-        p_value = _draw_overlaps(counts, one, other, shared)
+        p_value = _draw_overlaps(counts, one, other, shared, seed)
         if p_value > _OVERLAP_LEVEL:
             continue
         n_rows = int((counts[other][codes[one]] > 0).sum())
@@ -570,7 +572,7 @@ def _find_overlaps(all_tables: Tables) -> list[str]:
     return overlaps
 
 
-def _draw_overlaps(counts: Mapping[str, Floats], one: str, other: str, shared: float) -> float:
+def _draw_overlaps(counts: Mapping[str, Floats], one: str, other: str, shared: float, seed: int) -> float:
     """Return the p-value of so many pairs of equal rows across two sets, given how often each row occurs in all sets.
 
     Where rows of many kinds occur twice or more, few draws tell mean and spread of a sum that is then nearly normal.
@@ -581,7 +583,7 @@ def _draw_overlaps(counts: Mapping[str, Floats], one: str, other: str, shared: f
     single = int(pooled[pooled == 1].sum())
     n_draws = int(np.clip(_MAX_DRAWN // (len(repeated) + 1), _MIN_DRAWS, _MAX_DRAWS))
     kinds = np.append(repeated, single)
-    rng = np.random.default_rng(0)
+    rng = seeds.generator(seed, "synthetic", "overlaps", one, other)
     drawn = np.empty(n_draws)
     for draw in range(n_draws):
         first = rng.multivariate_hypergeometric(kinds, n_one, method="marginals")
