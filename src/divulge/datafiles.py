@@ -10,7 +10,7 @@ import io
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 else:
     Image = lazy.module("PIL.Image")
 
-Level: TypeAlias = str | float | bool
-"""A value of a column of texts, numbers or true and false, as dummy variables stand for it."""
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # modes with at most 8 bits per channel
 _ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
@@ -283,7 +281,7 @@ def read_named_rows(
     path: Path,
     layout: FileLayout = FileLayout(),
     order: Sequence[str] = (),
-    levels: Mapping[str, tuple[str, Level]] | None = None,
+    levels: Mapping[str, tuple[str, tables.Level]] | None = None,
 ) -> NamedRows:
     """Read records of numbers from a table, or the arrays ``x`` and, if present, ``y``, ``ids`` and ``member``.
 
@@ -311,7 +309,7 @@ def read_named_rows(
                 raise InputError(f"{error} in {path}") from None
         roles = {layout.label: "y", layout.id: "ids", _MEMBER: "member"}
         frame = frame.drop([name for name in layout.drop if name not in roles], strict=False)
-        frame = _code_levels(frame, levels or {}, path)
+        frame = tables.code_levels(frame, levels or {}, path)
         arrays_by_role = {role: tables.to_array(frame[name]) for name, role in roles.items() if name in frame.columns}
         columns = tuple(name for name in frame.columns if name not in roles)
         nameless = set(nameless_columns(columns)) - {*order}
@@ -340,142 +338,7 @@ def read_named_rows(
     return NamedRows((x if x.ndim > 1 else x[:, None]).astype(float), ids, arrays_by_role.get("y"), member, columns)
 
 
-def _code_levels(frame: pl.DataFrame, levels: Mapping[str, tuple[str, Level]], path: Path) -> pl.DataFrame:
-    """Put columns of 0 and 1 in the place of columns of levels."""
-    columns = dict(levels.values())
-    for column, level in columns.items():
-        if column not in frame.columns or _level_type(frame[column].dtype) is not type(level):
-            raise InputError(
-                f"{path}: a column {format_value(column)} of {_LEVEL_TYPES[type(level)]} is needed, as other cohorts "
-                "have it"
-            )
-    of_levels = {column: _read_levels(frame[column]) for column in columns}
-    for column, values in of_levels.items():
-        if values.null_count():
-            raise InputError(f"{path}: column {format_value(column)}: a value is missing; every record needs one")
-    coded = [(of_levels[column] == level).cast(pl.Int8).alias(name) for name, (column, level) in levels.items()]
-    return frame.with_columns(coded).drop(columns)
-
-
-def find_levels(paths: Sequence[Path], layout: FileLayout, names: Sequence[str]) -> Mapping[str, tuple[str, Level]]:
-    """Find names that are a column and a value of it, as dummy variables are called.
-
-    R writes ``sexM``, ``factor(sex)M`` and, of true and false, ``smokerTRUE``, pandas ``sex_M``, formulas of Python
-    ``sex[T.M]``. The values without a name of their own are 0 in all of them: the base, of which a column has one at
-    most. Of a column of numbers ``stage2`` is such a name where all of its values but one have one.
-
-    Args:
-        paths: of tables of one kind; others are passed over.
-        layout: of the tables.
-        names: that are looked for.
-
-    Returns:
-        Name → column and value; empty where no name needs it.
-
-    Raises:
-        divulge.InputError: a damaged table, a name of several readings, two names of one value, a column of which
-            several values have no name.
-    """
-    columns, values_by_column = _collect_levels(paths, layout)
-    found: dict[str, tuple[str, Level]] = {}
-    for name, readings in _list_readings(values_by_column, names).items():
-        if name in columns:  # which of numbers "stage2" is, is asked only where no column is called so
-            readings = [(column, value) for column, value in readings if not isinstance(value, float)]
-        own = [f"the column {name!r}"] if name in columns else []
-        which = [*own, *sorted(f"{_spell_level(value)!r} in column {column!r}" for column, value in readings)]
-        if len(which) > 1:
-            raise InputError(
-                f"--cohort: {name!r} may stand for {' or '.join(which)}; rename a column or a value, or leave a column "
-                "out (--drop), so that one is left"
-            )
-        if readings:
-            if readings[0] in found.values():
-                raise InputError(f"--cohort: {name!r} and another coefficient both stand for {which[0]}")
-            found[name] = readings[0]
-    for column in dict.fromkeys(column for column, _ in found.values()):
-        unnamed = sorted(values_by_column[column] - {value for of, value in found.values() if of == column})
-        if len(unnamed) > 1:
-            raise InputError(
-                f"--cohort: in column {column!r} {_format_names([*map(_spell_level, unnamed)])} have no coefficient, "
-                "and only the base has none; rename those that are the same, or give columns of 0 and 1"
-            )
-    return found
-
-
-def _list_readings(
-    values_by_column: Mapping[str, set[Level]], names: Sequence[str]
-) -> dict[str, list[tuple[str, Level]]]:
-    """Return the columns and values that names can stand for; those that stand for none are left out."""
-    readings: dict[str, list[tuple[str, Level]]] = {}
-    for column, values in values_by_column.items():
-        plain = {value: set(_name_level(column, value)) for value in values}
-        # Of numbers, "age2" is rather a square, unless all other ages have such a name, too.
-        is_plain = isinstance(next(iter(values)), str | bool) or sum(map({*names}.isdisjoint, plain.values())) <= 1
-        for value in values:
-            for name in {*(plain[value] if is_plain else ()), *_name_factor_level(column, value)}:
-                readings.setdefault(name, []).append((column, value))
-    # A column that is fitted as it is has no levels.
-    found = {name: [place for place in readings.get(name, []) if place[0] not in names] for name in names}
-    return {name: places for name, places in found.items() if places}
-
-
-def _name_level(column: str, value: Level) -> list[str]:
-    """Return how a dummy of a value of a column may be called."""
-    texts = {_spell_level(value), str(value)}
-    return [name for text in texts for name in (f"{column}{text}", f"{column}_{text}", f"{column}[T.{text}]")]
-
-
-def _name_factor_level(column: str, value: Level) -> list[str]:
-    """Return how it may be called where a formula says that the column has levels."""
-    texts = {_spell_level(value), str(value)}
-    patterns = ("factor({}){}", "as.factor({}){}", "C({})[T.{}]")
-    return [pattern.format(column, text) for text in texts for pattern in patterns]
-
-
-def _spell_level(value: Level) -> str:
-    """Return a value as R writes it."""
-    if isinstance(value, str):
-        return value
-    return str(value).upper() if isinstance(value, bool) else f"{value:.15g}"
-
-
-def _collect_levels(paths: Sequence[Path], layout: FileLayout) -> tuple[set[str], dict[str, set[Level]]]:
-    """Return all columns of some tables, and every value in each that may have levels; of mixed ones the texts."""
-    columns: set[str] = set()
-    values: dict[str, set[Level]] = {}
-    for path in filter(tables.is_table, paths):
-        frame = tables.read_table(path, texts=[layout.id, *layout.codes])
-        columns |= set(frame.columns) - {*layout.drop}
-        for name in columns.intersection(frame.columns) - {layout.label, layout.id, _MEMBER}:
-            if _level_type(frame[name].dtype) is not None:
-                values.setdefault(name, set()).update(_read_levels(frame[name]).drop_nulls().unique().to_list())
-    for name, levels in values.items():
-        if texts := {value for value in levels if isinstance(value, str)}:
-            values[name] = {*texts}
-    return columns, {name: levels for name, levels in values.items() if 0 < len(levels) <= _MAX_LEVELS}
-
-
-def _read_levels(values: pl.Series) -> pl.Series:
-    """Return the values of a column that may have levels: texts, numbers with a point, or true and false."""
-    if values.dtype.is_numeric():
-        return values.cast(pl.Float64).fill_nan(None)
-    return values.cast(pl.String) if _is_text(values.dtype) else values
-
-
-def _level_type(dtype: pl.DataType) -> type[Level] | None:
-    """Return of which kind the levels of a column are; None where it has none."""
-    if dtype == pl.Boolean:
-        return bool
-    return str if _is_text(dtype) else float if dtype.is_numeric() else None
-
-
-def _is_text(dtype: pl.DataType) -> bool:
-    return isinstance(dtype, pl.String | pl.Categorical | pl.Enum)
-
-
 _MEMBER = "member"
-_MAX_LEVELS = 1000  # of a column
-_LEVEL_TYPES: dict[type, str] = {str: "texts", float: "numbers", bool: "true and false"}
 _HEADERS = ("label", "labels", "y", "class", "target", "truth")
 
 

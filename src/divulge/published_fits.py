@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from divulge import lazy, margin, results, store
+from divulge import lazy, margin, results, store, tables
 from divulge.auditing.gates import Ruling
-from divulge.datafiles import FileLayout, find_levels, read_named_rows
+from divulge.datafiles import FileLayout, read_named_rows
 from divulge.errors import InputError
 from divulge.provenance import collect_environment
 from divulge.report import formatting
@@ -322,7 +322,13 @@ def read_cohorts(
     if len(paths) > margin.MAX_COHORTS:
         raise InputError(f"--cohort: must be given at most {margin.MAX_COHORTS} times, got {len(paths)}")
     data: dict[str, tuple[Floats, Floats]] = {}
-    levels = find_levels([check_path(path, "--cohort") for path in paths], layout, columns)
+    levels = tables.find_levels(
+        [check_path(path, "--cohort") for path in paths],
+        columns,
+        texts=[layout.id, *layout.codes],
+        excluded=[layout.label, layout.id, "member"],
+        drop=layout.drop,
+    )
     for path in paths:
         if path.stem in data:
             raise InputError(f"--cohort: two files are called {path.stem}; their names stand for them")

@@ -9,6 +9,7 @@ from divulge.settings import ColumnNames
 from divulge.tables.arrays import from_arrays, to_array
 from divulge.tables.conversions import reject_convertible_file
 from divulge.tables.delimited import MISSING, SEPARATORS
+from divulge.tables.dummies import Level, code_levels, find_levels
 from divulge.tables.input_columns import InputColumns, add_input_columns, list_input_columns, read_input_columns
 from divulge.tables.sources import (
     ENDINGS,
@@ -40,28 +41,31 @@ from divulge.tables.text_folders import check_no_texts, is_text_folder
 __all__ = [
     "ENDINGS",
     "MISSING",
-    "InputColumns",
-    "add_input_columns",
-    "list_input_columns",
-    "read_input_columns",
     "NUMBER",
     "SEPARATORS",
     "TEXT",
     "ColumnNames",
+    "InputColumns",
+    "Level",
     "Part",
     "PieceWriter",
     "Table",
+    "add_input_columns",
     "check_no_texts",
+    "code_levels",
     "escape_formulas",
     "find_files",
+    "find_levels",
     "from_arrays",
     "is_hidden",
     "is_saved_dataset",
     "is_table",
     "is_table_file",
     "is_text_folder",
+    "list_input_columns",
     "open_parquet",
     "open_pieces",
+    "read_input_columns",
     "read_parquet",
     "read_table",
     "reject_convertible_file",

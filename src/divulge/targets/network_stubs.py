@@ -146,7 +146,7 @@ def _order_named_layers(shapes: Shapes, n_values: int) -> list[str]:
 
 
 def _is_chain(weights: Shapes, names: Sequence[str]) -> bool:
-    return all(weights[first][0] == weights[second][1] for first, second in pairwise(names))
+    return all(weights[giver][0] == weights[taker][1] for giver, taker in pairwise(names))
 
 
 def _write_class(shapes: Shapes, names: Sequence[str], *, is_flattened: bool) -> str:
@@ -174,13 +174,13 @@ def _find_layers(shapes: Shapes) -> tuple[str, list[str], int, bool] | None:
         whether the weights show each place where a module without weights must stand.
     """
     matches = [_POSITION.fullmatch(name) for name in shapes]
-    found = [match for match in matches if match is not None]
-    if not found or len(found) != len(matches) or len({match["name"] for match in found}) != 1:
+    placed = [match for match in matches if match is not None]
+    if not placed or len(placed) != len(matches) or len({match["name"] for match in placed}) != 1:
         return None
-    weights = {int(m["position"]): shapes[m.string] for m in found if m["kind"] == "weight"}
-    biases = {int(m["position"]): shapes[m.string] for m in found if m["kind"] == "bias"}
+    weights = {int(m["position"]): shapes[m.string] for m in placed if m["kind"] == "weight"}
+    biases = {int(m["position"]): shapes[m.string] for m in placed if m["kind"] == "bias"}
     positions = sorted(weights)
-    chained = all(weights[first][0] == weights[second][-1] for first, second in pairwise(positions) if weights[first])
+    chained = all(weights[giver][0] == weights[taker][-1] for giver, taker in pairwise(positions) if weights[giver])
     if not (
         positions
         and all(len(shape) == 2 for shape in weights.values())
@@ -189,7 +189,7 @@ def _find_layers(shapes: Shapes) -> tuple[str, list[str], int, bool] | None:
         and positions[-1] <= _MAX_POSITION
     ):
         return None
-    shows_all = positions[0] <= 1 and all(second - first <= 2 for first, second in pairwise(positions))
+    shows_all = positions[0] <= 1 and all(taker - giver <= 2 for giver, taker in pairwise(positions))
     modules = ["nn.Flatten()"] * bool(positions[0]) + ["nn.Identity()"] * (positions[0] - 1)
     before = positions[0] - 1
     for position in positions:
@@ -198,4 +198,4 @@ def _find_layers(shapes: Shapes) -> tuple[str, list[str], int, bool] | None:
         n_outputs, n_inputs = weights[position]
         modules.append(f"nn.Linear({n_inputs}, {n_outputs}{'' if position in biases else ', bias=False'})")
         before = position
-    return found[0]["name"] or "", modules, weights[positions[0]][1], shows_all
+    return placed[0]["name"] or "", modules, weights[positions[0]][1], shows_all
