@@ -17,7 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import divulge as dv
 from divulge import statistics
@@ -90,6 +90,7 @@ WEAK = {
     "stump": DecisionTreeClassifier(max_depth=1),
     "naive Bayes": GaussianNB(),
     "strong penalty": make_pipeline(StandardScaler(), LogisticRegression(C=1e-3)),
+    "one randomised tree": ExtraTreeClassifier(min_samples_leaf=40, random_state=0),  # of which many know much more
     "neighbours": make_pipeline(StandardScaler(), KNeighborsClassifier(60)),
 }
 """Models that know little of what a linear model knows, all the same when they are asked as they were trained."""

@@ -196,7 +196,7 @@ def describe_peer_doubt(fit: Floats, peer_fit: Floats, peer: str, labels: Ints |
 
     Args:
         fit: of the model to distinct members, ``[n]``, larger = better: 1 where its class is right, or minus an error.
-        peer_fit: the same of the peer.
+        peer_fit: the same of the peer; NaN for records that it saw, which are passed over.
         peer: what the peer is, in words.
         labels: classes of the members; None where they have real values.
 
@@ -207,6 +207,8 @@ def describe_peer_doubt(fit: Floats, peer_fit: Floats, peer: str, labels: Ints |
         >>> describe_peer_doubt(np.ones(100), right, "a linear model", labels)
         ''
     """
+    is_new = ~np.isnan(peer_fit)
+    fit, peer_fit, labels = fit[is_new], peer_fit[is_new], None if labels is None else labels[is_new]
     n_won, n_lost = int((peer_fit > fit).sum()), int((peer_fit < fit).sum())
     margin = PEER_MARGIN if labels is not None else PEER_ERROR_MARGIN
     if n_won - n_lost <= margin * len(fit) or stats.binom.sf(n_won - 1, n_won + n_lost, 0.5) > ERROR:
@@ -340,6 +342,11 @@ def describe_regression_doubt(fit: RegressionFit) -> str:
     if max(gains) > GAIN_MARGIN and fit.rank_correlation.low > CORRELATION_MARGIN:
         return ""
     r_squared = "" if fit.r_squared_members is None else f", R² {fit.r_squared_members.value:z.3f}"
+    if max(gains) > GAIN_MARGIN:
+        return (
+            f"the model errs by {fit.error_members.value:.4g} on average on its own training records{r_squared}, and "
+            f"its predictions do not surely rise with their values (rank correlation {fit.rank_correlation})"
+        )
     comparison = "hardly worse, so the model is not surely better" if max(gains) > 0 else "no worse"
     return (
         f"the model errs by {fit.error_members.value:.4g} on average on its own training records{r_squared}, and "

@@ -121,7 +121,7 @@ def _compare_with_peers(audit: ScoredAudit, finding: CheckFinding) -> CheckFindi
         return replace(finding, effect="implausible", sentence=f"{words}.", details=plausibility.PEER_ADVICE)
 
     if (peer_fit := _read_references(measured, rows)) is not None:
-        return doubt("the reference models, which never saw them,", peer_fit) or finding
+        return doubt("a typical reference model, which never saw them,", peer_fit) or finding
     doubted = doubt("a linear model that learned from other records", _fit_linear_model(population, members))
     if doubted is None:
         return finding
@@ -149,20 +149,23 @@ def _choose_members(audit: ScoredAudit) -> Ints:
 
 
 def _read_references(measured: Measurements, rows: Ints) -> Floats | None:
-    """Return how well reference models that did not see these records fit them; None where there are none.
+    """Return how well a reference model that did not see these records fits them, ``[n]``; None where there is none.
 
-    Of classes whether most of them are right, of real values their median of minus the squared error, ``[n]``.
+    It is the one of median fit: what most of them say together is better than one model's answer. Of classes 1 where it
+    is right, of real values minus the squared error; NaN for records that it saw.
     """
     for need in (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT):
         models = measured.models.get(need)
         names = (*_SURE, NEGATIVE_SQUARED_LOSS.name)
         if models is None or (name := next((name for name in names if name in models.signals), None)) is None:
             continue
-        values = np.where(models.trained_on[:, rows], np.nan, models.signals[name][:, rows])
-        if np.isnan(values).all(axis=0).any():
+        values = np.asarray(models.signals[name][:, rows], dtype=np.float64)
+        fits = np.where(models.trained_on[:, rows], np.nan, (values > _SURE[name]) if name in _SURE else values)
+        fits = fits[~np.isnan(fits).all(axis=1)]
+        if not len(fits):
             continue
-        values = np.nanmedian(values, axis=0)
-        return (values > _SURE[name]) * 1.0 if name in _SURE else values
+        overall = (np.nanmean if name in _SURE else np.nanmedian)(fits, axis=1)
+        return fits[np.argsort(overall, kind="stable")[(len(fits) - 1) // 2]]
     return None
 
 
