@@ -191,7 +191,7 @@ def test_a_gain_by_either_error_and_a_sure_correlation_are_needed_and_enough():
     more, sure = GAIN_MARGIN + 0.01, CORRELATION_MARGIN + 0.01
     for gains in ((more, more), (more, -1.0), (-1.0, more), (more, None), (None, more)):
         assert of(*gains, sure) == ""
-        assert "hardly worse" in of(*gains, CORRELATION_MARGIN)
+        assert "do not surely rise with their values" in of(*gains, CORRELATION_MARGIN)
     for gains in ((GAIN_MARGIN, GAIN_MARGIN), (GAIN_MARGIN, -1.0), (None, GAIN_MARGIN)):
         assert "hardly worse" in of(*gains, sure)
     for gains in ((0.0, 0.0), (0.0, -1.0), (-1.0, None)):
