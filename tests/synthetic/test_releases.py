@@ -146,6 +146,27 @@ class TestInnocentReleases:
         result = dv.synthetic.audit(released, **sets, person="who", **QUIET)
         assert result.counts == (60, 60)
 
+    def test_persons_who_share_many_rows_are_no_overlap(self):
+        """Patients of 30 kinds have visits of their kind; of six draws, a third was refused when visits were dealt."""
+        for draw in range(6):
+            rng, sets = np.random.default_rng(draw), {}
+            for name, n in (("members", 50), ("nonmembers", 50), ("population", 100)):
+                who = np.repeat(np.arange(n), 20)
+                kinds = rng.integers(0, 30, n)[who]
+                codes, flags = rng.integers(0, 10, len(who)), rng.integers(0, 2, len(who))
+                sets[name] = pd.DataFrame({"who": who, "unit": kinds, "code": codes, "flag": flags})
+                sets[name]["who"] = [f"{name} {i}" for i in who]
+            released = sets["population"].drop(columns="who").sample(90, random_state=0)
+            assert dv.synthetic.audit(released, **sets, person="who", **QUIET).counts == (50, 50)
+
+    def test_numbers_of_patients_that_a_release_writes_anew_hold_up_nothing(self):
+        sets, rng = hospital(6), np.random.default_rng(0)
+        for table in sets.values():
+            table["mrn"] = rng.integers(10**6, 10**7, len(table))
+        result = dv.synthetic.audit(patients(150, 95).assign(mrn=range(1, 151)), **sets, **QUIET)
+        assert not result.uncompared
+        assert any("'mrn'" in note for note in result.notes)
+
     def test_digits_that_members_alone_share_with_the_release_are_no_leak(self):
         sets = hospital(17, n=200)
         for name in ("nonmembers", "population"):
@@ -528,6 +549,33 @@ class TestColumnsWrittenOtherwise:
         ruled = dv.gate(result, ["copies:0", "auc:0.7"])
         assert [ruling.state for ruling in ruled if ruling.metric == "copies"] == ["undecided"]
         assert ruled.state == "undecided"
+
+    @pytest.mark.parametrize(
+        ("column", "change"),
+        [
+            ("smoker", lambda smoker: 1 + smoker.astype(int)),
+            ("admitted", lambda days: (pd.to_datetime(days) + pd.Timedelta(days=1)).dt.date),
+            ("age", lambda age: age + 0.5),
+            ("marker", lambda marker: (0.8 * marker).round(3)),
+            ("ward", lambda ward: ward.replace("north", "NORTH")),
+        ],
+    )
+    def test_twenty_copies_of_which_a_column_was_changed_are_seen(self, column, change):
+        sets = hospital(5, n=500)
+        twenty = sets["members"].query("ward == 'north'").iloc[:20]
+        released = pd.concat([patients(480, 96), twenty], ignore_index=True)
+        result = dv.synthetic.audit(released.assign(**{column: change(released[column])}), **sets, **QUIET)
+        assert result.verdict.answer != "no leak found"
+        assert dv.gate(result, "copies:0").state != "kept"
+        if column not in result.uncompared:
+            match = proof(result, f"rows but for {column}")
+            assert match.proven
+            assert match.members >= 20
+
+    def test_a_number_that_is_the_same_everywhere_may_be_written_otherwise(self):
+        sets = {name: table.assign(country=1) for name, table in hospital(5).items()}
+        result = dv.synthetic.audit(patients(150, 96).assign(country=276), **sets, **QUIET)
+        assert result.uncompared == ("country",)
 
     def test_without_copies_the_limit_is_kept_and_the_column_named(self, tmp_path):
         sets = hospital(5, n=500)

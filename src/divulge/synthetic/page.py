@@ -15,10 +15,10 @@ from divulge.synthetic.result import (
     CANNOT_JUDGE,
     COPIES,
     LEAK,
-    PROOFS,
     RUN_TYPE,
     SyntheticAudit,
     SyntheticSummary,
+    say_match,
 )
 from divulge.synthetic.scores import AUTO, SCORES
 from divulge.synthetic.texts import TEXT_SCORES
@@ -220,7 +220,7 @@ def _proof_blocks(summary: SyntheticSummary) -> list[Block]:
         "ever chance, a p-value (Fisher's exact test) of at most .001 over all lines."
     )
     blocks: list[Block] = [Table(*proof_rows(summary), note=note, sortable=False)]
-    meanings = [[proof.name, f"records that {PROOFS[proof.name]}"] for proof in summary.proofs]
+    meanings = [[proof.name, f"records that {say_match(proof.name)}"] for proof in summary.proofs]
     blocks.append(Table(("copied", "what is counted"), meanings, sortable=False))
     if not summary.copies:
         blocks.append(Paragraph("No row of the release equals a member or a non-member."))

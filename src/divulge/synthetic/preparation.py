@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import narwhals as nw
 import numpy as np
 import polars as pl
-from scipy import stats
+from scipy import sparse, stats
 
 from divulge import columns, seeds, tables
 from divulge.errors import InputError
@@ -46,8 +46,8 @@ _HARDLY_ANY = 0.05  # of the release's texts that stand in another table, where 
 _OTHERWISE = 0.1  # of the release's texts that are new, beyond three times as many as are new in another table
 _FOREIGN_LEVEL = 1e-3  # at which a release of few rows has more new texts than another table
 _OVERLAP_LEVEL = 1e-3  # at which more rows are shared than equal rows within the sets explain
-_MAX_DRAWS, _MIN_DRAWS = 4_000, 200  # of sets at random
-_MAX_DRAWN = 20_000_000  # kinds of rows in all draws
+_MAX_DEALS, _MIN_DEALS = 4_000, 200  # of sets at random
+_MAX_DEALT = 200_000_000  # owners and their rows in all deals
 _ID_NAME = re.compile(r"(?i)(?:.*[_ .-])?(?:id|ids|uuid|guid|index|key|nr|no|number)")
 _MICROSECONDS = 86_400e6  # of a day
 _TRUTH_VALUES = {"true": 1.0, "false": 0.0}
@@ -76,6 +76,7 @@ class Tables:
         columns: those that are compared.
         sizes: rows of each set, in the order of `SETS`.
         rows: code of each whole row ``[n]``: equal where all columns are.
+        row_parts: name → codes ``[n]`` of the columns that make up a whole row.
         texts: a document for each row ``[n]``; None without a column of documents.
         people: number of the person of each row ``[n]``, -1 in the release; None where each row is a record.
         person_names: by number.
@@ -88,6 +89,7 @@ class Tables:
     columns: tuple[TableColumn, ...]
     sizes: Mapping[str, int]
     rows: Ints
+    row_parts: Mapping[str, Ints]
     texts: Array | None
     people: Ints | None
     person_names: tuple[str, ...]
@@ -152,11 +154,11 @@ def prepare_tables(
             f"{columns.format_names(frames['population'].columns)} in the population)"
         )
     kept, uncompared = _align_columns(names, text, frames, notes)
-    in_rows = [column.codes for column in kept if column.name not in uncompared]
-    if not in_rows:
+    row_parts = {column.name: column.codes for column in kept if column.name not in uncompared}
+    if not row_parts:
         why = f"; {columns.format_names(uncompared)} hold other values there than in these" if uncompared else ""
         raise InputError(f"released: no column in common with the other tables can be compared{why}")
-    whole_rows = combine_codes(in_rows)
+    whole_rows = combine_codes([*row_parts.values()])
     compared = tuple(column for column in kept if column.name != text)
     texts = None
     if text is None:
@@ -164,7 +166,9 @@ def prepare_tables(
     else:
         values = np.concatenate([_read_column(frames[each], text, each).values for each in SETS])
         texts = np.array(["" if value is None else str(value) for value in values], dtype=object)
-    result = Tables(compared, sizes, whole_rows, texts, people, person_names, frames, tuple(notes), tuple(uncompared))
+    result = Tables(
+        compared, sizes, whole_rows, row_parts, texts, people, person_names, frames, tuple(notes), tuple(uncompared)
+    )
     overlaps = _find_overlaps(result, seed)
     if overlaps and duplicates == "error":
         raise InputError(f'{overlaps[0]} (duplicates="drop" leaves all equal rows out)')
@@ -450,7 +454,7 @@ def _is_row_number(column: TableColumn, sizes: Mapping[str, int], notes: list[st
     """Check whether a column counts or names rows, so that it is no part of a record, and note that.
 
     Nearly every value of members, non-members and population occurs once in its set, and either its name says so or
-    whole numbers follow one another. An income that happens to be distinct in a small table is neither.
+    whole numbers of a set follow one another. An income that happens to be distinct in a small table is neither.
     """
     ends = np.cumsum([0, *sizes.values()])
     parts = [slice(start, end) for start, end in pairwise(ends)]
@@ -461,8 +465,7 @@ def _is_row_number(column: TableColumn, sizes: Mapping[str, int], notes: list[st
     if column.numbers is not None:
         if (column.numbers[parts[3]] % 1 != 0).any():
             return False
-        sets = [column.numbers[part] for part in parts[1:]]
-        is_counted = any(np.ptp(values) == len(np.unique(values)) - 1 for values in sets)
+        is_counted = any(np.ptp(each) == len(np.unique(each)) - 1 for each in (column.numbers[part] for part in parts))
         if not (is_named or is_counted):
             return False
     elif not is_named:
@@ -482,8 +485,9 @@ def _is_written_otherwise(
     A copied row in which one column is in another language, case, code or unit equals no row, so such a column is
     noted, and whole rows are compared without it. Of texts those tell that stand in none of the other tables: were the
     release written alike, they would be as rare as texts of one of these that stand in neither of the others. Where
-    these share few themselves, as free text and names do, nothing is told. A column of which a part is new is still
-    attacked. Of numbers hardly any lies within the range of the others: another unit, or another zero.
+    these share next to none themselves, as free text does, nothing is told. A column of which a part is new is still
+    attacked. Of numbers hardly any lies within the range of the others: another unit, or another zero; not, where all
+    others are different whole numbers, which name rows and are written anew.
     """
     ends = np.cumsum([0, *sizes.values()])
     codes, *others = [column.codes[start:end] for start, end in pairwise(ends)]
@@ -491,12 +495,13 @@ def _is_written_otherwise(
     if column.numbers is not None:
         values, outside = column.numbers[: ends[1]], column.numbers[ends[1] :]
         values, outside = values[np.isfinite(values)], outside[np.isfinite(outside)]
-        if len(values) < MIN_ROWS or not len(outside) or not np.ptp(outside) > 0:
+        if len(values) < MIN_ROWS or not len(outside):
             return False
         if ((values >= outside.min()) & (values <= outside.max())).mean() >= _HARDLY_ANY:
             return False
         notes.append(f"column {name!r} holds numbers in the release beyond the range of all other tables: left out")
-        uncompared.append(name)
+        if (outside % 1 != 0).any() or len(np.unique(outside)) < _NEARLY_ALL * len(outside):  # else it names rows
+            uncompared.append(name)
         return True
     others = [each[each != MISSING] for each in others]
     if not len(known) or not all(len(each) for each in others):
@@ -509,7 +514,7 @@ def _is_written_otherwise(
     share = n_shared / len(known)
     if stats.binom.cdf(n_shared, len(known), among) > _FOREIGN_LEVEL:
         return False
-    if is_foreign := share < _HARDLY_ANY and among >= 0.5:
+    if is_foreign := not n_shared or (share < _HARDLY_ANY and among >= 0.5):
         notes.append(f"column {name!r} holds other texts in the release than in all other tables: left out")
     elif 1 - share > _OTHERWISE + 3 * (1 - among):
         notes.append(
@@ -536,20 +541,26 @@ def _find_overlaps(all_tables: Tables, seed: int) -> list[str]:
 
     In a table of a few categories rows of different people are equal. How often is told by pairs of equal rows within
     sets: were the sets drawn alike, a pair would lie across two of them as often as their sizes say. Pairs of a row
-    that occurs often are not independent of one another, so what seems too much is drawn anew: the sets at random from
-    all rows, each as often as it occurs.
+    that occurs often, or of two people who share many, are not independent of one another, so what seems too much is
+    drawn anew: the same people, or rows where nobody stands behind them, are dealt to the sets at random.
     """
     codes = {name: all_tables.rows[all_tables.rows_of(name)] for name in SETS}
     if not all_tables.uncompared and np.array_equal(np.sort(codes["released"]), np.sort(codes["members"])):
         raise InputError("released: these are the members' own rows, every one of them; nothing synthetic is released")
-    people, within, pairs_within, counts = all_tables.people, 0.0, 0.0, {}
+    n_kinds, people = int(all_tables.rows.max()) + 1, all_tables.people
+    within, pairs_within, counts, owned, n_owners = 0.0, 0.0, {}, [], {}
     for name in SETS[1:]:
         owners = np.arange(len(codes[name])) if people is None else people[all_tables.rows_of(name)]
-        pairs = np.unique(np.c_[owners, codes[name]], axis=0)  # equal rows of one person are no coincidence
-        counts[name] = np.bincount(pairs[:, 1], minlength=all_tables.rows.max() + 1).astype(float)
+        numbers = np.unique(owners, return_inverse=True)[1]
+        pairs = np.unique(np.c_[numbers, codes[name]], axis=0)  # equal rows of one person are no coincidence
+        counts[name] = np.bincount(pairs[:, 1], minlength=n_kinds).astype(float)
         within += float((counts[name] * (counts[name] - 1) / 2).sum())
-        rows_each = np.unique(pairs[:, 0], return_counts=True)[1].astype(float)
+        rows_each = np.bincount(pairs[:, 0]).astype(float)
         pairs_within += (len(pairs) ** 2 - float((rows_each**2).sum())) / 2
+        n_owners[name] = len(rows_each)
+        owned.append(sparse.csr_array((np.ones(len(pairs)), pairs.T), shape=(len(rows_each), n_kinds)))
+    held = sparse.csc_array(sparse.vstack(owned))
+    held = held[:, np.flatnonzero(held.sum(axis=0) > 1)].T.tocsr()  # kinds × owners
     overlaps = []
     for one, other, why in (
         ("members", "nonmembers", "a row that the generator saw is no non-member"),
@@ -561,7 +572,8 @@ def _find_overlaps(all_tables: Tables, seed: int) -> list[str]:
         chance = pairs_across / (pairs_across + pairs_within)
         if not shared or stats.binom.sf(shared - 1, shared + within, chance) > _OVERLAP_LEVEL:
             continue
-        p_value = _draw_overlaps(counts, one, other, shared, seed)
+        rng = seeds.generator(seed, "synthetic", "overlaps", one, other)
+        p_value = _deal_overlaps(held, n_owners[one], n_owners[other], shared, rng)
         if p_value > _OVERLAP_LEVEL:
             continue
         n_rows = int((counts[other][codes[one]] > 0).sum())
@@ -572,24 +584,20 @@ def _find_overlaps(all_tables: Tables, seed: int) -> list[str]:
     return overlaps
 
 
-def _draw_overlaps(counts: Mapping[str, Floats], one: str, other: str, shared: float, seed: int) -> float:
-    """Return the p-value of so many pairs of equal rows across two sets, given how often each row occurs in all sets.
+def _deal_overlaps(held: Any, n_one: int, n_other: int, shared: float, rng: np.random.Generator) -> float:
+    """Return the p-value of so many pairs of equal rows across two sets of ``n_one`` and ``n_other`` owners.
 
-    Where rows of many kinds occur twice or more, few draws tell mean and spread of a sum that is then nearly normal.
+    ``held``, sparse ``[k, n]``, says of which kinds the rows of each owner are. Where owners hold many rows, few deals
+    tell mean and spread of a sum that is then nearly normal.
     """
-    pooled = np.rint(sum(counts.values())).astype(np.int64)
-    n_one, n_other = int(counts[one].sum()), int(counts[other].sum())
-    repeated = pooled[pooled > 1]
-    single = int(pooled[pooled == 1].sum())
-    n_draws = int(np.clip(_MAX_DRAWN // (len(repeated) + 1), _MIN_DRAWS, _MAX_DRAWS))
-    kinds = np.append(repeated, single)
-    rng = seeds.generator(seed, "synthetic", "overlaps", one, other)
-    drawn = np.empty(n_draws)
-    for draw in range(n_draws):
-        first = rng.multivariate_hypergeometric(kinds, n_one, method="marginals")
-        rest = kinds - first
-        second = rng.multivariate_hypergeometric(rest, n_other, method="marginals")
-        drawn[draw] = first[:-1] @ second[:-1]
-    if n_draws == _MAX_DRAWS:
-        return float((1 + (drawn >= shared).sum()) / (1 + n_draws))
-    return float(stats.norm.sf((shared - drawn.mean()) / max(drawn.std(ddof=1), 1e-9)))
+    n_deals = int(np.clip(_MAX_DEALT // (held.nnz + held.shape[1] + 1), _MIN_DEALS, _MAX_DEALS))
+    dealt = np.empty(n_deals)
+    for deal in range(n_deals):
+        order = rng.permutation(held.shape[1])
+        sides = np.zeros((held.shape[1], 2))
+        sides[order[:n_one], 0] = sides[order[n_one : n_one + n_other], 1] = 1
+        first, second = (held @ sides).T
+        dealt[deal] = first @ second
+    if n_deals == _MAX_DEALS:
+        return float((1 + (dealt >= shared).sum()) / (1 + n_deals))
+    return float(stats.norm.sf((shared - dealt.mean()) / max(dealt.std(ddof=1), 1e-9)))

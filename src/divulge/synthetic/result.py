@@ -44,14 +44,17 @@ COPIES = "copies"
 """Limit on released rows that equal a member's."""
 MAX_LISTED = 1_000
 """Copied rows that are listed."""
+_SIMILAR_LEVEL = 0.01  # at which more members than non-members stand in the release but for a column
 WHOLE_ROWS = "whole rows"
+BUT_FOR = "rows but for "
+"""What the name of a proof begins with that leaves out one column, and ends with its name."""
 PROOFS = {
     WHOLE_ROWS: "stand in it unchanged, and none of the further records (population) equals them",
     "values": "have a value that the release has and no further record (population) has",
     "value-sets": "have two or three values together that the release has and no further record (population) has",
     "passages": "have five words in a row that the release has and no further record (population) has",
 }
-"""Proof → what is said of the records that are counted."""
+"""Proof → what is said of the records that are counted; see `say_match`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class Proof:
     """Matches among members against those among non-members, which are phantoms: the generator saw none of them.
 
     Args:
-        name: what is counted, a key of `PROOFS`.
+        name: what is counted, a key of `PROOFS`, or `BUT_FOR` and the name of a column.
         members: number of members that match.
         nonmembers: number of non-members that match.
         p_value: of as many or more among members by chance (Fisher's exact test).
@@ -103,7 +106,7 @@ class ReleaseVerdict:
         plain: the reason that decides, in a sentence.
         details: further sentences.
         code: of that reason: "rows", "values", "scores", "confounded", "holdout", "copies", "few", "wide", "no holdout
-            control", "columns", "none".
+            control", "columns", "similar", "none".
     """
 
     answer: str
@@ -309,6 +312,11 @@ class SyntheticAudit(Study):
         return tuple(proofs)
 
     @property
+    def similar(self) -> Proof | None:
+        """Members that stand in the release but for a column, where they are more than chance lets expect."""
+        return next((p for p in self.proofs if p.name.startswith(BUT_FOR) and p.p_value <= _SIMILAR_LEVEL), None)
+
+    @property
     def released_members(self) -> int | None:
         """Number of members that are proven to stand in the release as whole rows.
 
@@ -506,7 +514,8 @@ class SyntheticAudit(Study):
         open: rows that are a non-member's alone, which the generator did not see, stand there as well, and not surely
         less often; or most rows of non-members equal another's, so that equal rows are ordinary. Open, too, is what
         rows hold in columns that could not be compared: no limit is kept for it unless fewer rows equal any member's
-        in the other columns, and none is broken without a proof.
+        in the other columns, and none is broken without a proof. No limit is kept where more members than by chance
+        stand there but for one column, which may be written otherwise, or where nothing can be judged.
         """
         count = self.copied[0]
         # Of more than are listed there are at least so many, and those of non-members may not be among them.
@@ -539,6 +548,10 @@ class SyntheticAudit(Study):
                 f"{int(outsiders.sum()):,} others {n_alone:,} alone have a row of their own), so each may be a "
                 "coincidence"
             )
+        elif count <= limit.limit and self.verdict.answer == CANNOT_JUDGE:
+            doubt = self.verdict.plain
+        elif count <= limit.limit and self.similar and self.similar.members > limit.limit:
+            doubt = f"{words}; but {_describe_matches(self.similar, *self.counts)}"
         elif count > limit.limit:
             chance = "" if is_shown else "; that may be a coincidence, and stands there all the same"
             where = f". {describe_uncompared(self.uncompared)}" if self.uncompared else ""
@@ -568,8 +581,11 @@ class SyntheticAudit(Study):
 
 
 def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
-    """Decide what a release gives away, and say which columns could not be compared: with one there is no all-clear."""
+    """Decide what a release gives away; nothing is cleared that could not be compared, or may be written otherwise."""
     verdict = _decide_by_what_is_compared(result)
+    if verdict.answer == CLEAR and result.similar:
+        plain = f"{_describe_matches(result.similar, *result.counts)} That is rare by chance, and no proof."
+        verdict = ReleaseVerdict(TOO_LITTLE, plain, (), "similar")
     if not result.uncompared:
         return verdict
     reason = describe_uncompared(result.uncompared)
@@ -664,11 +680,23 @@ def _decide_by_what_is_compared(result: SyntheticAudit) -> ReleaseVerdict:
 def describe_proof(proof: Proof, n_members: int, n_nonmembers: int) -> str:
     """Say how many records match, and how many would by chance; those that do not are not cleared for it."""
     uncleared = formatting.describe_uncleared(n_members - proof.members, "be at risk")
+    matches = _describe_matches(proof, n_members, n_nonmembers)
+    return f"{matches} Chance does not explain the difference. {uncleared}".rstrip()
+
+
+def say_match(name: str) -> str:
+    """Say what the records do that a proof counts."""
+    if name.startswith(BUT_FOR):
+        column = name.removeprefix(BUT_FOR)
+        return f"stand in it unchanged but for column {column!r}, and none of the further records (population) does"
+    return PROOFS[name]
+
+
+def _describe_matches(proof: Proof, n_members: int, n_nonmembers: int) -> str:
     return (
-        f"{proof.members:,} of {n_members:,} records that the release was made from {PROOFS[proof.name]}; of "
-        f"{n_nonmembers:,} others, which it was not made from, {proof.nonmembers:,} do so. Chance does not explain the "
-        f"difference. {uncleared}"
-    ).rstrip()
+        f"{proof.members:,} of {n_members:,} records that the release was made from {say_match(proof.name)}; of "
+        f"{n_nonmembers:,} others, which it was not made from, {proof.nonmembers:,} do so."
+    )
 
 
 def _lower_bound(estimate: Estimate | None) -> LowerBound | None:
