@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -108,6 +109,34 @@ def test_a_model_of_which_clones_know_no_more_is_judged_and_one_asked_otherwise_
     scaled = dv.Records((parts[0].x - 5 * scale) / scale, parts[0].y)
     unscaled = audited(clone(WEAK["strong penalty"][-1]).fit(scaled.x, scaled.y), parts, **options)
     assert unscaled.verdict.answer == "too little data to say"
+
+
+BY_HEART = {
+    "tree": DecisionTreeClassifier(random_state=0),
+    "forest": RandomForestClassifier(30, random_state=0),
+    "boosted trees": HistGradientBoostingClassifier(max_iter=50),
+}
+
+
+@pytest.mark.parametrize("learner", BY_HEART)
+def test_an_estimator_that_learns_by_heart_and_knows_the_members_no_better_than_others_may_be_another_file(learner):
+    """Of weak signal: trained on other records it is no answer; on the members or twenty times as many it is judged."""
+    rng, weights = np.random.default_rng(7), np.random.default_rng(99).normal(size=10)
+
+    def records(n, strength=0.45):
+        x = rng.normal(size=(n, 10))
+        return dv.Records(x, (rng.random(n) < 1 / (1 + np.exp(-strength * x @ weights))).astype(int))
+
+    members, nonmembers, population, others, many = (records(n) for n in (400, 400, 800, 400, 8_000))
+    parts = members, nonmembers, population
+    wrong = audited(clone(BY_HEART[learner]).fit(others.x, others.y), parts)
+    assert wrong.verdict.answer == "too little data to say"
+    assert "the same estimator" in wrong.verdict.plain
+    assert gate(wrong, "auc:0.9")[0].state == "undecided"
+    x, y = np.concatenate([members.x, many.x]), np.concatenate([members.y, many.y])
+    for trained_on in (members, dv.Records(x, y)):
+        honest = audited(clone(BY_HEART[learner]).fit(trained_on.x, trained_on.y), parts)
+        assert not reason_of(honest, "implausible"), honest.verdict.text
 
 
 def test_a_network_of_weighted_classes_is_right_less_often_than_a_linear_model_and_is_judged():

@@ -40,6 +40,7 @@ CLASS_GAIN_MARGIN = 0.02
 _MAX_PERMUTED, _PERMUTATIONS, _SHIFT_STEPS = 20_000, 1_999, 100
 PEER_MARGIN, PEER_ERROR_MARGIN = 0.1, 0.3
 """Share of the members by which models that never saw them must be right more often, or nearer more often than not."""
+_BY_HEART = 0.6  # AUC of a fit to one's own records, against others', beyond which a clone has learned them by heart
 GAIN_MARGIN = 0.01
 """Share of a constant answer's squared or absolute error that a regression model must save."""
 CORRELATION_MARGIN = 0.1
@@ -185,6 +186,14 @@ PEER_ADVICE = (
     "right, it was trained in another way, such as with noise added for privacy; then give reference models that were "
     "trained in that way (in a plan train = 'module:function').",
 )
+CLONE_ADVICE = (
+    "Whether it leaks is open. An estimator learns its own training records as a clone of it learns others. As this "
+    "one did not, these are probably not the records that it was trained on, or it is asked in another way; that it "
+    "gives nothing away of them says nothing of those that it learned.",
+    "Check the files of model and members, the order of columns and classes, and that inputs are scaled as in the "
+    "training. A model that was trained on far more records than the members given here is in no doubt where enough "
+    "non-members show that it is right more often than the clone.",
+)
 
 
 def describe_peer_doubt(fit: Floats, peer_fit: Floats, peer: str, labels: Ints | None) -> str:
@@ -223,6 +232,60 @@ def describe_peer_doubt(fit: Floats, peer_fit: Floats, peer: str, labels: Ints |
         f"the model is right on {_per_cent(float(fit.mean()))} of its own training records, and {peer} on "
         f"{_per_cent(float(peer_fit.mean()))}"
     )
+
+
+def knows_members(fit: Floats, fit_to_others: Floats) -> bool:
+    """Check whether a model surely fits its members better than others, or all of them nearly as well as can be.
+
+    Args:
+        fit: to members ``[n]``, larger = better: 1 where its class is right, or minus an error.
+        fit_to_others: the same to non-members ``[m]``.
+    """
+    is_classifier = np.isin(fit, (0.0, 1.0)).all()
+    return bool(is_classifier and fit.mean() > 2 * (1 - _BY_HEART)) or _fits_better(fit, fit_to_others) > 0.5
+
+
+def describe_unlearned_doubt(
+    fit: Floats, fit_to_others: Floats, clone_fit: Floats, clone_fit_to_others: Floats, *, has_classes: bool
+) -> str:
+    """Explain that clones learn their records by heart and the model has not learned its own; empty if that is unsure.
+
+    A model that learned from far more records than the clone did knows less of them by heart, and is then surely better
+    on records that neither saw.
+
+    Args:
+        fit: of the model to distinct members, as `knows_members`.
+        fit_to_others: of the model to non-members.
+        clone_fit: of a clone to the records that it was trained on, about as many as there are members.
+        clone_fit_to_others: of the clone to the same non-members.
+        has_classes: whether fits are right or wrong classes.
+
+    Examples:
+        >>> right = np.repeat([0.0, 1.0], [120, 180])
+        >>> describe_unlearned_doubt(right, right, np.ones(300), right, has_classes=True)[:63]
+        'the model is right on 60.0 % of its own training records, on no'
+        >>> describe_unlearned_doubt(np.ones(300), right, np.ones(300), right, has_classes=True)
+        ''
+    """
+    learns_by_heart = min(_fits_better(clone_fit, clone_fit_to_others), _fits_better(clone_fit, fit)) > _BY_HEART
+    is_better = max(_fits_better(fit, fit_to_others), _fits_better(fit_to_others, clone_fit_to_others)) > 0.5
+    if is_better or not learns_by_heart:
+        return ""
+    if not has_classes:
+        return (
+            "the model errs on its own training records by no less than on others, and the same estimator, trained on "
+            f"{len(clone_fit):,} others, far less on those that it was trained on"
+        )
+    return (
+        f"the model is right on {_per_cent(float(fit.mean()))} of its own training records, on not surely more of them "
+        f"than of others ({_per_cent(float(fit_to_others.mean()))}), and the same estimator, trained on "
+        f"{len(clone_fit):,} others, on {_per_cent(float(clone_fit.mean()))} of those that it was trained on"
+    )
+
+
+def _fits_better(fit: Floats, than: Floats) -> float:
+    """Return the least share of pairs in which the first fit is surely larger, ties by half."""
+    return statistics.auc(np.concatenate([fit, than]), np.arange(len(fit) + len(than)) < len(fit), 1 - 2 * ERROR).low
 
 
 def advise_on_classifier(labels: Ints | None) -> str:

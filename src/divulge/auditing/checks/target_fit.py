@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from divulge.auditing.checks.check import ScoredAudit
     from divulge.evidence import Measurements
     from divulge.report.page import Block
+    from divulge.targets import Target
     from divulge.types import Floats, Ints, Records
 else:
     impute = lazy.module("sklearn.impute")
@@ -50,7 +51,7 @@ class TargetFit(Check):
         inputs, log = audit.prepared.inputs, audit.log
         labels = inputs.candidates.labels
         if isinstance(log.fit, TokenFit | RegressionFit):
-            return _compare_with_peers(audit, describe_fit(log.fit, None))
+            return _compare_with_others(audit, describe_fit(log.fit, None))
         if log.predicted_labels is None:
             return None
         answers, accuracy = log.predicted_labels[audit.prepared.layout.candidate_rows], None
@@ -62,7 +63,7 @@ class TargetFit(Check):
             accuracy = Accuracy(*shares, completed=audit.prepared.partial_knowledge is not None)
         is_single = (answers == answers[0]).all() and (labels is None or len(np.unique(labels)) > 1)
         fit = ClassifierFit(accuracy, log.fit if isinstance(log.fit, ClassFit) else None, bool(is_single))
-        return _compare_with_peers(audit, describe_fit(fit, None if labels is None else labels[inputs.truth]))
+        return _compare_with_others(audit, describe_fit(fit, None if labels is None else labels[inputs.truth]))
 
     def show(self, finding: CheckFinding) -> list[Block]:
         """Show nothing: how good the model is stands in the section on the model."""
@@ -96,53 +97,94 @@ def _describe_classifier_doubt(fit: ClassifierFit, labels: Ints | None) -> str:
     return plausibility.describe_accuracy_doubt(round(fit.accuracy.members.value * len(labels)), labels, note)
 
 
-def _compare_with_peers(audit: ScoredAudit, finding: CheckFinding) -> CheckFinding:
-    """Return the finding, or the doubt that models which never saw the members know them better than the target.
+def _compare_with_others(audit: ScoredAudit, finding: CheckFinding) -> CheckFinding:
+    """Return the finding, or a doubt by models that never saw the members."""
+    prepared, measured = audit.prepared, audit.measurements[0]
+    if finding.effect != "none" or prepared.partial_knowledge is not None:
+        return finding
+    candidates = prepared.inputs.candidates
+    if (
+        isinstance(finding.measured, ClassifierFit)
+        and audit.log.predicted_labels is not None
+        and candidates.y is not None
+    ):
+        fits = (audit.log.predicted_labels[: len(candidates)] == candidates.labels) * 1.0
+    elif isinstance(finding.measured, RegressionFit) and NEGATIVE_SQUARED_LOSS.name in measured.target:
+        fits = measured.target[NEGATIVE_SQUARED_LOSS.name][: len(candidates)]
+    else:
+        return finding
+    if words := _compare_with_peers(audit, fits):
+        return replace(finding, effect="implausible", sentence=f"{words}.", details=plausibility.PEER_ADVICE)
+    if words := _compare_with_clone(audit, fits):
+        return replace(finding, effect="implausible", sentence=f"{words}.", details=plausibility.CLONE_ADVICE)
+    return finding
+
+
+def _compare_with_peers(audit: ScoredAudit, fits: Floats) -> str:
+    """Explain that models which never saw the members know them better than the target; empty if not.
 
     These are the reference models; without any, a linear model of the population, and where that knows more, a clone
     of the target, if there can be one: an honest tree may know less than a linear model.
     """
-    prepared, measured = audit.prepared, audit.measurements[0]
-    if finding.effect != "none" or prepared.partial_knowledge is not None:
-        return finding
-    rows = _choose_members(audit)
-    members, population = prepared.inputs.candidates[rows], prepared.views[0][prepared.layout.candidates :]
-    if isinstance(finding.measured, ClassifierFit) and audit.log.predicted_labels is not None and members.y is not None:
-        fit = (audit.log.predicted_labels[rows] == members.labels) * 1.0
-    elif isinstance(finding.measured, RegressionFit) and NEGATIVE_SQUARED_LOSS.name in measured.target:
-        fit = measured.target[NEGATIVE_SQUARED_LOSS.name][rows]
-    else:
-        return finding
+    rows, population = _choose_distinct(audit, members=True), _read_population(audit)
+    members = audit.prepared.inputs.candidates[rows]
 
-    def doubt(name: str, peer_fit: Floats | None) -> CheckFinding | None:
-        words = "" if peer_fit is None else plausibility.describe_peer_doubt(fit, peer_fit, name, members.labels)
-        if not words:
-            return None
-        return replace(finding, effect="implausible", sentence=f"{words}.", details=plausibility.PEER_ADVICE)
+    def compare(name: str, peer_fit: Floats | None) -> str:
+        if peer_fit is None:
+            return ""
+        return plausibility.describe_peer_doubt(fits[rows], peer_fit, name, members.labels)
 
-    if (peer_fit := _read_references(measured, rows)) is not None:
-        return doubt("a typical reference model, which never saw them,", peer_fit) or finding
-    doubted = doubt("a linear model that learned from other records", _fit_linear_model(population, members))
-    if doubted is None:
-        return finding
+    if (peer_fit := _read_references(audit.measurements[0], rows)) is not None:
+        return compare("a typical reference model, which never saw them,", peer_fit)
+    words = compare("a linear model that learned from other records", _fit_linear_model(population, members))
+    clone = _train_clone(audit, population) if words else None
+    return words if clone is None else compare("the same estimator, trained on other records,", _fit_by(clone, members))
+
+
+def _compare_with_clone(audit: ScoredAudit, fits: Floats) -> str:
+    """Explain that a clone learned its own records by heart, as the target did not learn the members; empty if not."""
+    rows, outsiders = _choose_distinct(audit, members=True), _choose_distinct(audit, members=False)
+    candidates, population = audit.prepared.inputs.candidates, _read_population(audit)
+    if 2 * len(population) < len(rows) or plausibility.knows_members(fits[rows], fits[outsiders]):
+        return ""
+    order = seeds.generator(audit.prepared.seed, _NAME, "as many records").permutation(len(population))
+    as_many = population[order[: len(rows)]]
+    clone = _train_clone(audit, as_many)
+    if clone is None:
+        return ""
+    return plausibility.describe_unlearned_doubt(
+        fits[rows], fits[outsiders], _fit_by(clone, as_many), _fit_by(clone, candidates[outsiders]),
+        has_classes=candidates.labels is not None,
+    )  # fmt: skip
+
+
+def _read_population(audit: ScoredAudit) -> Records:
+    return audit.prepared.views[0][audit.prepared.layout.candidates :]
+
+
+def _train_clone(audit: ScoredAudit, records: Records) -> Target | None:
+    """Train a clone of the target; None if there can be none."""
     try:
-        seed = seeds.derive_seed(prepared.seed, _NAME)
-        clone = Train(count=1).for_target(prepared.target).train_model(population, seed=seed)
-        if isinstance(finding.measured, ClassifierFit):
-            peer_fit = (clone.labels(members) == members.labels) * 1.0
-        else:
-            peer_fit = negative_squared_loss(clone.predictions(members), np.asarray(members.y))
+        seed = seeds.derive_seed(audit.prepared.seed, _NAME)
+        return Train(count=1).for_target(audit.prepared.target).train_model(records, seed=seed)
     except InputError:  # no estimator, or one of which there are no clones
-        return doubted
-    return doubt("the same estimator, trained on other records,", peer_fit) or finding
+        return None
 
 
-def _choose_members(audit: ScoredAudit) -> Ints:
-    """Return the rows of distinct members, drawn at random where there are many."""
-    inputs, is_member = audit.prepared.inputs, audit.prepared.inputs.truth
+def _fit_by(model: Target, records: Records) -> Floats:
+    """Return how well a model fits records, as `_read_references`."""
+    if records.labels is not None:
+        return (model.labels(records) == records.labels) * 1.0
+    return negative_squared_loss(model.predictions(records), np.asarray(records.y))
+
+
+def _choose_distinct(audit: ScoredAudit, *, members: bool) -> Ints:
+    """Return the rows of distinct members, or non-members, drawn at random where there are many."""
+    inputs = audit.prepared.inputs
+    is_chosen = inputs.truth if members else ~inputs.truth
     if inputs.duplicate_groups is not None:
-        is_member = is_member & first_of_each_group(inputs.duplicate_groups, is_member)
-    rows = np.flatnonzero(is_member)
+        is_chosen = is_chosen & first_of_each_group(inputs.duplicate_groups, is_chosen)
+    rows = np.flatnonzero(is_chosen)
     if len(rows) <= _MAX_COMPARED:
         return rows
     return np.sort(seeds.generator(audit.prepared.seed, _NAME).choice(rows, _MAX_COMPARED, replace=False))
