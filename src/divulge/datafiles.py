@@ -420,13 +420,11 @@ def require_labels(files: dict[str, DataFile], layout: FileLayout) -> None:
             reason = (
                 f"no column {layout.label!r} among {_format_names(file.columns)}" if file.columns else "no array 'y'"
             )
+            advice = f"set data.label to the column that holds them{suggest_label_column(file.columns)}"
             if found := find_answer_columns(file.columns):
-                keys = " and ".join(f"data.{key} = {name!r}" for key, name in found.items())
-                reason += f"; of answers of a language model, set {keys}"
-            raise InputError(
-                f"data.{key}: there are no labels ({reason}), which the recipes read; "
-                f"set data.label to the column that holds them{suggest_label_column(file.columns)}"
-            )
+                keys = " and ".join(f"{key} = {name!r}" for key, name in found.items())
+                advice += f"; of a language model write {keys} into [data] of a plan (divulge init does)"
+            raise InputError(f"data.{key}: there are no labels ({reason}), which the recipes read; {advice}")
 
 
 def _from_arrays(path: Path, layout: FileLayout) -> DataFile:

@@ -525,7 +525,11 @@ def _make_references(
     base_folder = check_path(folder / plan.base, "references.base")
     if not plan.base.startswith("hf:") or base_folder.exists():
         if not base_folder.is_dir():
-            raise InputError(f"references.base: no such folder: {base_folder} (and no 'hf:NAME' either)")
+            raise InputError(
+                f"references.base: no such folder: {base_folder} (and no 'hf:NAME' either); "
+                "it is the model that the target was tuned from; where you have none, remove [references]: attacks see "
+                "less then"
+            )
         settings["base"] = str(base_folder)
     return FineTune(**settings)
 
@@ -697,6 +701,8 @@ def _usual_answer(name: str, answers: Mapping[str, Any], settings_by_name: Mappi
         members = Path(str(settings_by_name.get("members") or settings_by_name.get("candidates") or ""))
         if members.suffix.lower() in (".jsonl", ".ndjson"):
             return "text"
+        if _holds_answers(members) and not model.endswith(".skops"):
+            return "text"
         is_table = model.endswith(".skops") or tables.is_table(members) or _holds_rows(members)
         return "table" if is_table else "images"
     usual = _USUAL_ANSWERS[answers["records"]][name]
@@ -708,10 +714,16 @@ def _usual_answer(name: str, answers: Mapping[str, Any], settings_by_name: Mappi
         return columns.text if answers["records"] == "text" and columns.text else columns.label or usual
     if name == "references" and answers["records"] == "table":
         return usual if answers["model"].endswith((".skops", ".safetensors")) else "0"
-    if name == "references" and answers["records"] == "text":  # without the base there is nothing to train them from
-        hints = model_folders.read_folder_hints(answers["model"])
-        return usual if hints is None or hints.is_adapter else "0"
     return usual
+
+
+def _holds_answers(path: Path) -> bool:
+    """Check whether a file is a table of chats, or of prompts and answers, without a column of classes."""
+    try:
+        names = tables.scan_table(path).columns if tables.is_table(path) else []
+    except (InputError, OSError, ValueError):
+        return False
+    return bool(datafiles.find_answer_columns(names)) and not any(name.lower() in _LABEL_NAMES for name in names)
 
 
 def _holds_rows(path: Path) -> bool:

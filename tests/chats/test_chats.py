@@ -100,6 +100,7 @@ def test_a_file_of_chats_is_audited_by_the_plan_that_init_writes(tmp_path, divul
     assert 'tokens = "answer"' in plan
     code, _, shown = divulge("audit", "plan.toml", "--out=run")
     assert code == 0, shown
+    assert "chat template" not in shown
     assert (tmp_path / "run" / "report.html").exists()
 
 
@@ -198,6 +199,7 @@ def test_a_leak_in_answers_alone_is_found_and_shown_beside_its_prompt(tmp_path):
             references=dv.references.FineTune(base, count=0), out=tmp_path / tokens,
         )  # fmt: skip
     assert results["answer"]["loss"].auc.low > results["all"]["loss"].auc.value
+    assert any("these documents are no chats" in warning for warning in results["answer"].about.warnings)
     page = (tmp_path / "answer" / "report.html").read_text()
     assert 'class="unscored"' in page
     assert not any(mark in page for mark in "\ufdd0\ufdd1\ufdd2")

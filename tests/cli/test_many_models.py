@@ -163,7 +163,7 @@ def test_every_row_of_a_gate_has_its_own_state_the_worst_first(tmp_path, divulge
     assert (states["all"], states["class 0"]) == ("kept", "broken")
     _, out, _ = divulge("gate", tmp_path / "run", "--max", "auc:0.8")
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
-    assert [(row[0].lower(), row[-1]) for row in rows] == [("broken", "class 0"), ("kept", "all")]
+    assert [(row[0].lower(), row[-1]) for row in rows] == [("broken", "class 0"), ("kept (no references)", "all")]
 
 
 def test_a_figure_of_a_class_is_named_as_such_on_the_sheet_and_in_junit():
@@ -185,14 +185,14 @@ def test_a_figure_of_a_class_is_named_as_such_on_the_sheet_and_in_junit():
     assert "kept (no class): auc of loss on all" in failure.text
 
 
-def test_an_audit_whose_plan_has_limits_advises_a_gate_without_any(project, divulge, tmp_path):
+def test_an_audit_without_a_leak_advises_the_gate_of_its_plan_or_else_reference_models(project, divulge, tmp_path):
     (project / "advice").mkdir(exist_ok=True)
     for gate in ('[gate]\nmax = ["auc:0.7"]\n', ""):
         (project / "advice" / "stump.toml").write_text(PLAN.format(model="stump.skops", gate=gate))
         out = divulge("audit", project / "advice" / "stump.toml", "--out", tmp_path / f"run{len(gate)}")[1]
         advice = " ".join(out.split("Next: ")[1].split())
-        assert advice.startswith("divulge gate")
-        assert ("--max" in advice) == (not gate)
+        assert advice.startswith("divulge gate" if gate else "give [references]")
+        assert "--max" not in advice
 
 
 def test_a_class_that_was_not_judged_is_named_by_gate_by_junit_and_on_the_sheet(project, divulge, tmp_path):
@@ -203,7 +203,7 @@ def test_a_class_that_was_not_judged_is_named_by_gate_by_junit_and_on_the_sheet(
     of_all = dv.gate(tmp_path / "run")[0]
     assert (of_all.state, len(of_all.unjudged)) == ("kept", 2)
     (row,) = viewing.list_runs([tmp_path / "run"])
-    assert row.gate == of_all.answer == "kept (no class)"
+    assert row.gate == of_all.answer == "kept (no class, no references)"
     assert row.gate in " ".join(divulge("table", tmp_path / "run")[1].split())
     code, out, _ = divulge("gate", tmp_path / "run", "--junit", tmp_path / "j.xml")
     assert code == 0

@@ -17,7 +17,7 @@ from divulge.auditing.checks.covariates import describe_contrary_evidence, descr
 from divulge.auditing.findings import CONFIDENCE
 from divulge.auditing.scopes import group_scopes, scopes, split_confidence, unadjusted_scopes
 from divulge.auditing.verdict import decide_verdict, find_hidden_leaks
-from divulge.auditing.wording import describe_reason, list_names
+from divulge.auditing.wording import WITHOUT_REFERENCES, describe_reason, list_names, uses_references
 from divulge.errors import InputError
 from divulge.evaluation.comparison import parse_fpr
 from divulge.evaluation.exposure import chance_of_exposed
@@ -145,6 +145,7 @@ class Ruling:
         unjudged_by: "class" or "group", or both, where it was judged within none of them.
         open_verdict: why the audit as a whole has too few records to say "no leak", whether or not a limit is kept;
             empty where it can.
+        untried: which stronger attacks were not run; empty where they were.
     """
 
     recipe: str
@@ -159,6 +160,7 @@ class Ruling:
     unjudged: tuple[str, ...] = ()
     unjudged_by: tuple[str, ...] = ()
     open_verdict: str = ""
+    untried: str = ""
 
     @property
     def state(self) -> State:
@@ -180,7 +182,7 @@ class Ruling:
         if self.stored:
             return self.stored
         if self.state == "kept":
-            return "; ".join(filter(None, (self._describe_unjudged(), self.open_verdict)))
+            return "; ".join(filter(None, (self._describe_unjudged(), self.open_verdict, self.untried)))
         if self.state != "undecided":
             return ""
         if self.doubt:
@@ -204,7 +206,7 @@ class Ruling:
 
     @property
     def answer(self) -> str:
-        """The state as tables show it, with what is missing from "kept": a class in which it was judged, or a verdict.
+        """The state as tables show it, with what is missing from "kept": classes, a verdict, reference models.
 
         Examples:
             >>> from divulge.types import Estimate
@@ -213,8 +215,12 @@ class Ruling:
             'kept (no class)'
             >>> Ruling("loss", "all", "auc", 0.55, auc, open_verdict="too few records to say").answer
             'kept (no verdict)'
+            >>> Ruling("loss", "all", "auc", 0.55, auc, untried="attacks with references were not run").answer
+            'kept (no references)'
         """
-        missing = [" or ".join(self.unjudged_by), "verdict" if self.open_verdict else ""]
+        missing = [
+            " or ".join(self.unjudged_by), "verdict" if self.open_verdict else "", "references" if self.untried else ""
+        ]  # fmt: skip
         if self.state == "kept" and any(missing):
             return f"kept (no {', no '.join(filter(None, missing))})"
         return "BROKEN" if self.state == "broken" else self.state
@@ -452,6 +458,7 @@ def gate(
     verdict = decide_verdict(audit)
     void, stored = _void_reason(audit, verdict), reason_of(audit, "proof")
     verdict_doubt, open_verdict = _describe_undecided(audit, verdict)
+    untried = WITHOUT_REFERENCES * (not uses_references(audit))
     too_few = tuple(name for name in groups.too_few if name.partition(" ")[0] in groupings)
 
     def rule(limit: Limit, scope: Scope, outcome: Outcome, raw: Outcome) -> Ruling:
@@ -476,9 +483,11 @@ def gate(
                 is_hidden=outcome.recipe in hidden_leaks[scope.name],
                 hidden=hidden_shares[scope.name],
                 verdict_doubt=verdict_doubt,
+                too_few=_describe_few_nonmembers(limit, scope, single_confidence),
             )
         ruling = Ruling(outcome.recipe, scope.name, limit.metric, limit.limit, measured, doubt, scope.adjusted)
-        return replace(ruling, stored=stored, by=scope.by, open_verdict="" if scope.by else open_verdict)
+        beside_all = {} if scope.by else {"open_verdict": open_verdict, "untried": untried}
+        return replace(ruling, stored=stored, by=scope.by, **beside_all)
 
     # A class of too few records to be shown to keep a limit is held to it all the same where it surely leaks.
     noticed = 1 - (1 - confidence) / max(1, len(groups.judged) * len(audit))
@@ -574,6 +583,19 @@ def _can_keep(limit: Limit, scope: Scope, of_all: Estimate | None, confidence: f
     return detectable is not None and detectable - chance <= margin
 
 
+def _describe_few_nonmembers(limit: Limit, scope: Scope, confidence: float) -> str:
+    """Say how many non-members a limit of a TPR needs where so few could show it broken by no leak; else nothing."""
+    if not limit.metric.startswith("tpr"):
+        return ""
+    needed = evaluation.nonmembers_to_tell(parse_fpr(limit.metric), confidence)
+    if scope.nonmembers >= needed:
+        return ""
+    return (
+        f"with {scope.nonmembers:,} non-members no leak, however clear, is shown to break a limit of {limit.metric}: "
+        f"that takes {needed:,}; exposed:LIMIT and auc:LIMIT can be ruled on with fewer"
+    )
+
+
 _MISSED = 0.2  # probability with which a limit that holds is not shown to be kept within some class
 _CHANCE: Mapping[str, float] = {"auc": 0.5, "advantage": 0.0, "exposed": 0.0}  # that of a TPR is its FPR
 
@@ -630,6 +652,7 @@ def _describe_doubt(
     is_hidden: bool,
     hidden: float,
     verdict_doubt: str,
+    too_few: str,
 ) -> str:
     """Say why a measured statistic does not rule, by the first reason that there is; empty where it rules.
 
@@ -646,6 +669,7 @@ def _describe_doubt(
         is_hidden: whether the verdict finds a leak in this score alone.
         hidden: largest share of the non-members that may be members in truth, as copies.
         verdict_doubt: why the verdict is undecided; empty where it is not, or for want of records alone.
+        too_few: why so few non-members cannot show the limit broken; empty where they can.
     """
     is_kept, is_broken = measured.high <= limit.limit, measured.low > limit.limit
     if is_kept and unadjusted is not None and _is_above(unadjusted, limit):
@@ -660,7 +684,7 @@ def _describe_doubt(
     if not is_broken and (implausible := reason_of(audit, "implausible")):
         return implausible
     if not is_kept:
-        return ""
+        return "" if is_broken else too_few
     # AUC and advantage are compared once more as the largest that they can be without the copies, of which the model
     # may be surer than of any other record. Of a TPR the copies decide the threshold, so nothing remains to compare.
     is_kept_without_copies = {

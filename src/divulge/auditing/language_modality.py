@@ -268,7 +268,7 @@ def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, voc
     if not isinstance(target, ReadsAnswers | Endpoint):
         texts = chats.to_plain_texts(texts, type(target).__name__)
     stats = target.tokens(texts, vocabulary=vocabulary)
-    log.warnings += _length_warnings(target, texts, stats)
+    log.warnings += [*_length_warnings(target, texts, stats), *_template_warnings(target, texts)]
     if len(texts) == len(records):
         return stats
     record = np.repeat(np.arange(len(records)), counts)
@@ -400,6 +400,19 @@ def _length_warnings(target: GivesTokens, texts: Sequence[str], stats: TokenStat
         n_long = int((stats.lengths >= length).sum())
         message = f"{n_long} documents are longer than the target's context of {length} tokens: scored in windows"
     return [message] if n_long else []
+
+
+def _template_warnings(target: GivesTokens, texts: Sequence[str]) -> list[str]:
+    """Return a warning about documents that are no chats, of a model that may have been tuned on chats."""
+    if not getattr(getattr(target, "tokenizer", None), "chat_template", None):
+        return []
+    dialogue = chats.parse_dialogue(texts[0])
+    if dialogue is not None and any(turn.role for turn in dialogue.turns):
+        return []
+    return [
+        "the tokenizer has a chat template, and these documents are no chats: a model tuned on chats shows less of a "
+        "leak by them; name the column of messages (data.messages)"
+    ]
 
 
 def _answer_warnings(target: ReadsAnswers, texts: Sequence[str], length: int) -> list[str]:

@@ -299,7 +299,8 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
     return Verdict(
         reason.answer,
         f"{describe_silence(reason)}{scope.suffix}: no attack that was run tells training records from others "
-        f"measurably better than guessing{', but only a large leak would have shown' if is_coarse(reason) else ''}.",
+        f"measurably better than guessing{', but only a large leak would have shown' if is_coarse(reason) else ''}"
+        f"{'' if uses_references(audit) else f'; {WITHOUT_REFERENCES}'}.",
         (
             tried,
             *([] if reason.groups is None else _describe_cleared_groups(reason.groups)),
@@ -408,20 +409,24 @@ def format_counts(members: int, nonmembers: int) -> str:
     return " and ".join(parts)
 
 
+def uses_references(audit: Findings) -> bool:
+    """Return whether some attack compared the model with others that were trained like it."""
+    needs = {recipe.references for recipe in audit.about.recipes.values()}
+    return bool(needs & {"out", "in and out", "substitutes"})
+
+
+WITHOUT_REFERENCES = "attacks that train models of their own to compare with were not run, and may find more"
+
+
 def _describe_attacks(audit: Findings) -> tuple[str, str]:
     """Say which attacks found nothing: how many and what they lacked, and their names."""
-    needs = {recipe.references for recipe in audit.about.recipes.values()}
-    has_references = bool(needs & {"out", "in and out", "substitutes"})
     n = len(audit.about.recipes)
     tried = f"{n:,} attacks were tried" if n > 1 else "One attack was tried"
-    stronger = (
-        "" if has_references else "; attacks that train models of their own to compare with were not, and may find more"
-    )
     names = [
         f"{name} (the {recipe.signal.replace('_', ' ')} alone)" if recipe.signal.startswith("last_") else name
         for name, recipe in audit.about.recipes.items()
     ]
-    return f"{tried}{stronger}.", f"The attacks that were tried: {', '.join(names)}."
+    return f"{tried}.", f"The attacks that were tried: {', '.join(names)}."
 
 
 _REMAINS = (

@@ -14,6 +14,7 @@ from divulge import demo as demos
 from divulge import plan as plan_files
 from divulge.auditing import audit_page
 from divulge.auditing.gates import Policy
+from divulge.auditing.wording import uses_references
 from divulge.candidates import forecast_identification
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
@@ -431,6 +432,8 @@ def _advise_next(run: audit_page.AuditRun[auditing.Audit], folder: Path, plan: P
             return f"change the training as the report says, audit again, and divulge compare {folder} OTHER_RUN."
         case "no leak found" if Policy.read(folder).limits:
             return f"divulge gate {folder} holds the run to the limits of its plan."
+        case "no leak found" if not uses_references(run.audit):
+            return f"give [references] in {plan} and audit again: attacks with reference models see more."
         case "no leak found":
             return f"divulge gate {folder} --max auc:0.6 holds a release to a limit."
         case _:

@@ -203,7 +203,7 @@ def ending(
     counts = {"warning": len(warnings), "note": len(notes), "further table": len(further)}
     hidden = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items() if count]
     if hidden and not verbose:
-        line(f"({', '.join(hidden)}: -v)", style="dim")
+        line(f"({', '.join(hidden)}: {'-v' if folder is None else 'in the report, or with -v'})", style="dim")
 
 
 _PROSE = 32  # characters from which a cell is text that may go on in the next line

@@ -295,7 +295,7 @@ def put_heading(heading: str, verdict: str) -> str:
         >>> put_heading("Leak found", "An AUC of .7."), put_heading("Too little data to say", "Too little data to say.")
         ('Leak found. An AUC of .7.', 'Too little data to say.')
     """
-    return verdict if verdict.startswith(heading) else f"{heading}. {verdict}"
+    return verdict if verdict.startswith((heading, "No answer")) else f"{heading}. {verdict}"
 
 
 _HIDDEN = "Single records are left out here; the HTML report in the run directory shows them where it may."
