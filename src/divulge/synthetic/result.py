@@ -688,7 +688,7 @@ def say_match(name: str) -> str:
     """Say what the records do that a proof counts."""
     if name.startswith(BUT_FOR):
         column = name.removeprefix(BUT_FOR)
-        return f"stand in it unchanged but for column {column!r}, and none of the further records (population) does"
+        return f"stand in it unchanged but for their {column!r}, and none of the further records (population) does"
     return PROOFS[name]
 
 
