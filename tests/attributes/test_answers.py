@@ -203,6 +203,13 @@ class TestRulings:
         for options in ({}, {"doubt": "another model"}, {"copied": 3}):
             assert dv.gate(inference(right=leaking, **options), "share:0.5")[0].state == "broken"
 
+    def test_a_limit_that_is_kept_beside_an_open_answer_says_so(self):
+        found = inference(settings=AttributeSettings(margin=0.02, seed=7))
+        assert found.finding.answer == finding.TOO_LITTLE
+        (kept,) = dv.gate(found, "share:0.9")
+        assert (kept.state, kept.answer) == ("kept", "kept (no verdict)")
+        assert kept.reason.startswith('the audit could not say "no leak": ')
+
     def test_copies_that_fit_below_the_limit_leave_a_ruling_kept(self):
         found = inference(copied=20)
         high = finding.possibly_given_away(found.finding.attacks[0], 250, 250, 20)

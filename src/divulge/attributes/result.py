@@ -14,11 +14,12 @@ from divulge.attributes.finding import (
     IMPUTATION,
     LEAK,
     TONES,
+    TOO_LITTLE,
     decide_attribute,
     describe_copies,
     possibly_given_away,
 )
-from divulge.auditing.gates import Limit, Ruling
+from divulge.auditing.gates import Limit, Ruling, describe_open_verdict
 from divulge.errors import InputError
 from divulge.provenance import collect_environment
 from divulge.report import charts, formatting
@@ -182,6 +183,7 @@ class AttributeInference(Study):
         """
         finding = self.decide(1 - (1 - confidence) / len(limits))
         void = finding.reason.rstrip(".") if finding.answer == CONFOUNDED else ""
+        open_verdict = describe_open_verdict(finding.reason) if finding.answer == TOO_LITTLE else ""
         in_file = "" if self.stored is None else self.stored.sentence.rstrip(".")
         stored = in_file if self.stored is not None and self.stored.proven else ""
         suspected = in_file if self.stored is not None and self.stored.suspected else ""
@@ -211,7 +213,12 @@ class AttributeInference(Study):
                     doubt = self.doubt or suspected or (rare if limit.metric == "value" else "")
                     if not doubt and possibly_given_away(part, *counts, self.copied) > limit.limit:
                         doubt = describe_copies(self.copied)
-                rulings.append(Ruling(name, scope, limit.metric, limit.limit, measured, void or doubt, stored=stored))
+                rulings.append(
+                    Ruling(
+                        name, scope, limit.metric, limit.limit, measured, void or doubt, stored=stored,
+                        open_verdict=open_verdict,
+                    )
+                )  # fmt: skip
         return rulings
 
 
