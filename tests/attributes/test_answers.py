@@ -204,7 +204,8 @@ class TestRulings:
             assert dv.gate(inference(right=leaking, **options), "share:0.5")[0].state == "broken"
 
     def test_a_limit_that_is_kept_beside_an_open_answer_says_so(self):
-        found = inference(settings=AttributeSettings(margin=0.02, seed=7))
+        model, imputation = np.random.default_rng(1).random((2, 500)) < 0.6
+        found = inference(right={"model": model, "imputation": imputation}, settings=AttributeSettings(margin=0.02))
         assert found.finding.answer == finding.TOO_LITTLE
         (kept,) = dv.gate(found, "share:0.9")
         assert (kept.state, kept.answer) == ("kept", "kept (no verdict)")
