@@ -218,11 +218,11 @@ def test_an_audit_prints_answer_table_report_and_next_step_and_all_else_when_ask
     report, following, hidden = lines[-3:]
     assert report == f"Report: {project / 'run' / 'report.html'}"
     assert following.startswith("Next: ")
-    assert re.fullmatch(r"\(.*further table.*: -v\)", hidden)
+    assert re.fullmatch(r"\(.*further table.*: in the report, or with -v\)", hidden)
     _, full, _ = divulge("audit", project / "plan.toml", "--out", project / "run", "--overwrite", "-v")
     for word in ("advantage", "ε", "queries"):
         assert word in full
-    assert ": -v)" not in full
+    assert "with -v)" not in full
     assert full.startswith(lines[0])
 
 

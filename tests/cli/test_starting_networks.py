@@ -200,15 +200,17 @@ def write_language_model(folder, *, adds_bos, model=None):
 
 
 @pytest.mark.parametrize(("adds_bos", "line"), [(True, '# bos = "none"'), (False, '# bos = "add"')])
-def test_whether_the_tokenizer_adds_a_bos_is_written_and_no_base_without_an_adapter(here, divulge, adds_bos, line):
+def test_whether_the_tokenizer_adds_a_bos_is_written_and_the_base_of_the_references_is_asked_for(
+    here, divulge, adds_bos, line
+):
     write_language_model(here / "tuned", adds_bos=adds_bos, model="gpt2")
     code, told, error = divulge("init", "new", "--model", "tuned")
     assert code == 0, error
     target = (here / "new" / "plan.toml").read_text().split("[target]")[1].split("[data]")[0]
     assert line in target
     assert "base" not in target
-    assert "references" not in tomllib.loads((here / "new" / "plan.toml").read_text())
-    assert "fill in" not in told
+    assert tomllib.loads((here / "new" / "plan.toml").read_text())["references"]["base"] == "base/"
+    assert "fill in [references]: base" in told
 
 
 @pytest.mark.parametrize("is_there", [True, False])
