@@ -28,8 +28,7 @@ from divulge.duplicates import groups_are_split_whole, match_records, number_pai
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.identification import from_tables
-from divulge.identification.case_file import BLIND_RECORDS, CLASSES, UNSEEN_CLASSES
-from divulge.identification.decision import LEVEL, METHODS, Policy
+from divulge.identification.decision import BLIND_RECORDS, CLASSES, LEVEL, METHODS, UNSEEN_CLASSES, Policy
 from divulge.identification.finished_run import RUN_TYPE
 from divulge.identification.from_arrays import format_rows, select
 from divulge.identification.score_adjustment import ScoreSets
