@@ -779,4 +779,4 @@ def _translate_errors() -> Generator[None]:
     try:
         yield
     except InputError as error:
-        raise type(error)(_translate(str(error))) from None
+        raise type(error)(_translate(str(error))) from error.__cause__  # the user's own, whose lines are shown
