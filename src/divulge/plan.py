@@ -888,9 +888,10 @@ import numpy as np
 URL = "http://localhost:8000/predict"  # of the server
 
 
-def {name}(frame):  # a polars.DataFrame: the columns of a record, without label and id
+def {name}(frame):  # a polars.DataFrame: the columns of a record, without label and id; an array if all are numbers
     """Return the probability of each class, [records, classes], in the order of data.classes in the plan."""
-    body = json.dumps({{"records": frame.to_dicts()}}, default=str).encode()  # as the server takes them
+    rows = frame.to_dicts() if hasattr(frame, "to_dicts") else frame.tolist()
+    body = json.dumps({{"records": rows}}, default=str).encode()  # as the server takes them
     request = urllib.request.Request(URL, body, {{"Content-Type": "application/json"}})
     with urllib.request.urlopen(request, timeout=60) as answer:
         return np.array(json.load(answer)["probabilities"])  # as the server gives them
@@ -898,9 +899,12 @@ def {name}(frame):  # a polars.DataFrame: the columns of a record, without label
 }
 _ASKS_SERVER["images"] = (
     _ASKS_SERVER["table"]
-    .replace("a polars.DataFrame: the columns of a record, without label and id", "an array, [records, …]")
+    .replace(
+        "a polars.DataFrame: the columns of a record, without label and id; an array if all are numbers",
+        "an array, [records, …]",
+    )
+    .replace('frame.to_dicts() if hasattr(frame, "to_dicts") else frame.tolist()', "x.tolist()")
     .replace("(frame)", "(x)")
-    .replace("frame.to_dicts()", "x.tolist()")
 )
 
 

@@ -234,6 +234,9 @@ def _describe_top(run: Path, top: int, fpr: float | None, fdr: float | None, jso
     validation.check_integer(top, "--top", minimum=1, maximum=len(bounds))
     if not json:
         printing.line(finished_run.describe_best(bounds, top))
+        members = finished_run.read_run(run, lambda summary, folder: summary.members)
+        if top == len(bounds) and top - bounds.false(top) < members:
+            printing.line(f"Another bound, which counts low scores, says of all {top}: at least {members} were used.")
         return
     printing.as_json(
         {

@@ -272,6 +272,11 @@ def envelope_blocks(summary: IdentificationSummary, folder: Path) -> list[Block]
         f"looking.{thinned} The bound of the selection itself is one on average, which is "
         "another claim. It rests on the assumption of the selection."
     )
+    if summary.members > len(bounds) - bounds.false(len(bounds)):
+        note += (
+            f" These bounds count high scores. By the low ones, at least {summary.members:,} of all candidates are "
+            "members (95 % confidence), more than the curve's end says, and which ones cannot be said."
+        )
     chart = charts.lines({"at most": curve}, x="best candidates", y="share of non-members", log_x=True, whole=True)
     blocks: list[Block] = []
     if summary.selected:
