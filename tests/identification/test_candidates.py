@@ -297,3 +297,85 @@ def test_use_is_shown_where_no_record_can_be_named(tmp_path):
     )
     assert f"At least {summary.members} of 500 records" in (tmp_path / "run" / "report.html").read_text()
     assert summary.usage.low * 500 <= summary.members
+
+
+ASKS = """
+import json, pathlib
+import numpy as np
+
+def answer(rows):
+    {line}
+
+def query(frame):
+    return np.array(answer(frame.to_dicts()))
+"""
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch, capsys):
+    """A classifier that a function of the user's asks, clients in question, and others that it never saw."""
+    monkeypatch.chdir(tmp_path)
+    frame = pl.DataFrame({f"c{i}": X[:, i] for i in range(5)}).with_columns(
+        town=pl.Series(np.where(X[:, 3] > 0, "Brno", "Graz")),
+        label=pl.Series(np.where(Y, "yes", "no")),
+        id=pl.Series([f"r{row}" for row in range(len(X))]),
+    )
+    frame[:300].write_csv("clients.csv")
+    frame[300:900].write_csv("census.csv")
+
+    def run(*arguments, code=0):
+        assert cli.run(arguments) == code
+        written = capsys.readouterr()
+        return " ".join(f"{written.out} {written.err}".split())
+
+    return run
+
+
+FILES = ("--candidates", "clients.csv", "--population", "census.csv")
+
+
+def test_a_function_that_asks_a_server_is_written_to_be_filled_in(case):
+    said = case("init", "case", "--records", "table", "--model", "remote:query", *FILES, "--references", "0")
+    assert "Wrote case/remote.py" in said
+    assert "fill in remote.py: the server's address" in said
+    plan, code = Path("case/plan.toml"), Path("case/remote.py")
+    compile(code.read_text(), "remote.py", "exec")
+    assert "def query(frame):" in code.read_text()
+    assert '\noutputs = "probabilities"' in plan.read_text()
+    plan.write_text(plan.read_text().replace("# classes = ", "classes = "))
+    assert "URLError" in case("check", "case/plan.toml", code=2)  # nobody listens there
+    again = case("init", "case", "--records", "table", "--model", "remote:query", *FILES, code=2)
+    assert "is there already" in again
+
+
+def test_an_address_in_the_place_of_a_model_is_answered_with_how_it_is_asked(case):
+    said = case("identify", "--target", "http://127.0.0.1:1/", *FILES, "--label", "label", "--id", "id", code=2)
+    assert "def query(frame)" in said
+    assert "'remote:query'" in said
+
+
+def write_case(line):
+    Path("asking.py").write_text(ASKS.format(line=line))
+    Path("plan.toml").write_text(
+        'recipes = ["loss"]\n[target]\nmodel = "asking:query"\noutputs = "probabilities"\n[data]\n'
+        'candidates = "clients.csv"\npopulation = "census.csv"\nid = "id"\nclasses = ["no", "yes"]\n'
+    )
+
+
+def test_lines_of_the_users_own_code_are_shown_where_it_fails(case):
+    write_case('raise ValueError("the server says no")')
+    for command in (["check", "plan.toml"], ["identify", "plan.toml", "--out", "run"]):
+        said = case(*command, code=2)
+        assert "your code raised ValueError: the server says no" in said
+        assert "asking.py" in said
+        assert 'raise ValueError("the server says no")' in said
+        assert "typer" not in said
+
+
+def test_columns_that_nobody_knows_are_added_empty_and_said(case):
+    write_case("return [[0.5, 0.5]] * len(rows)")
+    clients = pl.read_csv("clients.csv")
+    clients.drop("c1").write_csv("clients.csv")
+    assert "add them to data.candidates as empty columns" in case("check", "plan.toml", code=2)
+    clients.with_columns(c1=None).write_csv("clients.csv")
+    assert "data.candidates: column 'c1' is empty in every row" in case("check", "plan.toml")
