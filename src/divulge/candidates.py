@@ -200,7 +200,8 @@ def identify_records(
         >>> from sklearn.neighbors import KNeighborsClassifier
         >>> target = KNeighborsClassifier(2).fit(x[:100], y[:100])
         >>> found = identify_records(
-        ...     target, Records(x[:200], y[:200]), population=Records(x[200:], y[200:]), recipes=["loss"], fdr=0.2
+        ...     target, Records(x[:200], y[:200]), population=Records(x[200:600], y[200:600]),
+        ...     holdout=Records(x[600:], y[600:]), recipes=["loss"], fdr=0.2,
         ... )
         >>> print(found.guarantee)
         FDR ≤ 0.2, assuming non-member candidates are exchangeable with the calibration records

@@ -165,7 +165,8 @@ def _make_decision_plan(
     named: Mapping[str, str | None],
 ) -> DecisionPlan:
     """Return the plan of a decision on tables, and say which texts are compared where nobody named them."""
-    known = score_tables.scan_scores(calibration, "calibration")
+    is_named = named.get("text") is not None or "text" in candidates
+    known = None if is_named else score_tables.scan_scores(calibration, "calibration")
     columns = score_tables.resolve_columns(candidates, scores, **named, calibration=known)
     if columns.is_text_found:
         printing.lines(
