@@ -297,6 +297,10 @@ def test_use_is_shown_where_no_record_can_be_named(tmp_path):
     )
     assert f"At least {summary.members} of 500 records" in (tmp_path / "run" / "report.html").read_text()
     assert summary.usage.low * 500 <= summary.members
+    bounds = dv.identification.envelope(tmp_path / "run")
+    top = CliRunner().invoke(cli.app, ["decide", str(tmp_path / "run"), "--top", "500"])
+    differs = 500 - bounds.false(500) < summary.members  # two bounds of one number: the second is said beside the first
+    assert (f"at least {summary.members} of all 500 were used" in top.stdout) == differs
 
 
 ASKS = """

@@ -89,7 +89,7 @@ def state_finding(summary: IdentificationSummary) -> tuple[str, Tone]:
     if summary.guarantee.standing == "void":
         return f"{finding} {explain_doubt(summary)}", "void"
     doubt = explain_doubt(summary)
-    if not summary.selected and (not summary.members or _is_doubt_raised(summary)):
+    if not (summary.selected or count_members_shown(summary)):
         # Nothing is claimed that a lacking test could put in doubt, unlike a test that found something.
         if summary.guarantee.standing == "holds":
             # A selection needs strong scores, so an empty one clears nothing.
@@ -127,7 +127,7 @@ def describe_selection(summary: IdentificationSummary) -> str:
         f"{'was' if summary.members == 1 else 'were'} used for training, if the comparison is fair (with 95 % "
         "confidence)"
     )
-    counts_members = summary.members > summary.selected and not _is_doubt_raised(summary)
+    counts_members = count_members_shown(summary) > summary.selected
     if not summary.selected and counts_members:
         return name_records(
             f"{number}, and which ones cannot be said: a list with a false discovery rate of {level} is empty.", summary
@@ -298,9 +298,13 @@ def _observe(control: ControlResult) -> str:
     return f"{p}: {control.says}"
 
 
-def _is_doubt_raised(summary: IdentificationSummary) -> bool:
-    """Return whether anything was observed that speaks against the bound, more than that it was not tested."""
-    return bool(_find_caution(summary)) or any(control.state != "passed" for control in summary.controls)
+def count_members_shown(summary: IdentificationSummary) -> int:
+    """Return how many candidates were used, at least; 0 where anything was observed that speaks against the bound.
+
+    A set that is unlike the calibration as a whole would seem to have been used as a whole.
+    """
+    is_doubted = _find_caution(summary) or any(control.state != "passed" for control in summary.controls)
+    return 0 if is_doubted else summary.members
 
 
 def _find_caution(summary: IdentificationSummary) -> str:

@@ -105,8 +105,8 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
         (f"{end} selected {score}", "–" if threshold is None else f"{sign * threshold:.6g}"),
         (f"share of members, estimated{_CAVEATS[standing]}", format_estimate(summary.usage)),
     ]
-    if summary.members:
-        lines.append((f"members, at least{_CAVEATS[standing]}", f"{summary.members:,} (95 % confidence)"))
+    if n_members := case_file.count_members_shown(summary):
+        lines.append((f"members, at least{_CAVEATS[standing]}", f"{n_members:,} (95 % confidence)"))
     if summary.truth:
         lines.append(("realised false discovery proportion", format_estimate(summary.truth.fdp)))
         lines.append(("realised power", format_estimate(summary.truth.power)))
@@ -272,10 +272,10 @@ def envelope_blocks(summary: IdentificationSummary, folder: Path) -> list[Block]
         f"looking.{thinned} The bound of the selection itself is one on average, which is "
         "another claim. It rests on the assumption of the selection."
     )
-    if summary.members > len(bounds) - bounds.false(len(bounds)):
+    if (n_members := case_file.count_members_shown(summary)) > len(bounds) - bounds.false(len(bounds)):
         note += (
-            f" These bounds count high scores. By the low ones, at least {summary.members:,} of all candidates are "
-            "members (95 % confidence), more than the curve's end says, and which ones cannot be said."
+            f" These bounds count high scores. By the low ones, at least {n_members:,} of all candidates are members "
+            "(95 % confidence, by the same assumption), more than the curve's end says, and which ones cannot be said."
         )
     chart = charts.lines({"at most": curve}, x="best candidates", y="share of non-members", log_x=True, whole=True)
     blocks: list[Block] = []
