@@ -28,8 +28,7 @@ from divulge.duplicates import groups_are_split_whole, match_records, number_pai
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.identification import from_tables
-from divulge.identification.case_file import BLIND_RECORDS, CLASSES, UNSEEN_CLASSES
-from divulge.identification.decision import LEVEL, METHODS, Policy
+from divulge.identification.decision import BLIND_RECORDS, CLASSES, LEVEL, METHODS, UNSEEN_CLASSES, Policy
 from divulge.identification.finished_run import RUN_TYPE
 from divulge.identification.from_arrays import format_rows, select
 from divulge.identification.score_adjustment import ScoreSets
@@ -201,7 +200,8 @@ def identify_records(
         >>> from sklearn.neighbors import KNeighborsClassifier
         >>> target = KNeighborsClassifier(2).fit(x[:100], y[:100])
         >>> found = identify_records(
-        ...     target, Records(x[:200], y[:200]), population=Records(x[200:], y[200:]), recipes=["loss"], fdr=0.2
+        ...     target, Records(x[:200], y[:200]), population=Records(x[200:600], y[200:600]),
+        ...     holdout=Records(x[600:], y[600:]), recipes=["loss"], fdr=0.2,
         ... )
         >>> print(found.guarantee)
         FDR ≤ 0.2, assuming non-member candidates are exchangeable with the calibration records
@@ -780,4 +780,4 @@ def _translate_errors() -> Generator[None]:
     try:
         yield
     except InputError as error:
-        raise type(error)(_translate(str(error))) from None
+        raise type(error)(_translate(str(error))) from error.__cause__  # the user's own, whose lines are shown

@@ -579,6 +579,32 @@ def find_texts_among_numbers(sets: Mapping[str, Records]) -> list[str]:
     return found
 
 
+def find_empty_columns(sets: Mapping[str, Records]) -> list[str]:
+    """Describe columns without a value in any row of a set.
+
+    Args:
+        sets: name → records in the order of their file.
+
+    Examples:
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"age": [30, 41], "gain": [None, None]}, schema={"age": pl.Int64, "gain": pl.Float64})
+        >>> print(*find_empty_columns({"candidates": Records(table)}))
+        candidates: column 'gain' is empty in every row: a model that is asked so answers about other records
+    """
+    found = []
+    for key, records in sets.items():
+        names = [] if records.table is None else records.table.columns
+        empty = [name for name in names if records.table[name].is_null().all()]  # ty: ignore[not-subscriptable]
+        if empty:
+            are = "is" if len(empty) == 1 else "are"
+            listed = ", ".join(map(repr, empty))
+            found.append(
+                f"{key}: column{'s' * (len(empty) > 1)} {listed} {are} empty in every row: a model that is asked so "
+                "answers about other records"
+            )
+    return found
+
+
 def _feature_columns(table: Table, layout: FileLayout) -> list[str]:
     """Return the columns that are features of a record, by the beginning of their names."""
     if layout.features is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sysconfig
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +24,14 @@ class UserCodeError(InputError):
         trace = traceback.TracebackException.from_exception(self.__cause__ or self)
         package = str(Path(__file__).parent)
         user_frames = [frame for frame in trace.stack if not frame.filename.startswith((package, "<frozen importlib"))]
-        trace.stack = traceback.StackSummary.from_list(user_frames)
+        first = next((place for place, frame in enumerate(user_frames) if not _is_installed(frame.filename)), 0)
+        trace.stack = traceback.StackSummary.from_list(user_frames[first:])
         return "".join(trace.format())
+
+
+def _is_installed(file: str) -> bool:
+    """Return whether a file is of a library or of Python itself: what the command line calls before the user's code."""
+    return any(file.startswith(place) for place in {sysconfig.get_path(name) for name in ("stdlib", "purelib")})
 
 
 class MissingExtraError(ImportError):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import os
 import tomllib
@@ -466,8 +467,15 @@ def _check_same_columns(sets: dict[str, DataFile]) -> None:
                 f"data.{key}": sorted(set(file.columns) - set(member_columns)),
             }
             differences = [f"{', '.join(names)} only in {side}" for side, names in sides.items() if names]
+            lacking = sides[f"data.{key}"] if first in ("candidates", "members") else []
+            remedy = (
+                f"; if nobody knows them, add them to data.{first} as empty columns, and name the others as known = "
+                '"columns:…"'
+                if lacking
+                else ""
+            )
             raise InputError(
-                f"data.{key}: the columns differ from those of data.{first}: {'; '.join(differences)}"
+                f"data.{key}: the columns differ from those of data.{first}: {'; '.join(differences)}{remedy}"
                 if differences
                 else f"data.{key}: the columns are in another order than in data.{first}"
             )
@@ -849,12 +857,12 @@ def choose_columns(answers: InitSettings) -> TableColumns:
 
 
 def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
-    """Write ``plan.toml`` to ``folder``, and ``my_model.py`` where the plan names code; nothing is overwritten.
+    """Write ``plan.toml`` to ``folder``, and the code that it names and that is not there; nothing is overwritten.
 
     Files that are named relative to the current folder, and are not in ``folder``, are renamed relative to ``folder``.
 
     Raises:
-        divulge.InputError: one of the two files exists, or cannot be written.
+        divulge.InputError: one of the files exists, or cannot be written.
     """
     files = ("model", *answers.files)
     columns, level = choose_columns(answers), _lowest_fpr(answers.nonmembers)
@@ -865,6 +873,9 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
     texts = {"plan.toml": format_starting_plan(answers.model_copy(update=names), columns, level, hints)}
     if _names_code(answers):
         texts[_STUB] = _write_stub(answers, columns)[0]
+    if answers.records in _ASKS_SERVER and (function := _find_unwritten_function(answers.model, folder)):
+        texts[f"{function[0]}.py"] = _ASKS_SERVER[answers.records].format(name=function[1])
+        texts["plan.toml"] = texts["plan.toml"].replace("# outputs = ", "outputs = ", 1)
     paths = {check_path(folder / name, "folder"): text for name, text in texts.items()}
     if existing := [path for path in paths if path.exists()]:
         raise InputError(f"folder: {existing[0]} is there already; move it away, or name another folder")
@@ -878,8 +889,52 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
     return list(paths)
 
 
-def list_blanks(answers: InitSettings) -> tuple[str, ...]:
+_ASKS_SERVER = {
+    "table": '''"""Ask a model behind a server about records."""
+
+import json
+import urllib.request
+
+import numpy as np
+
+URL = "http://localhost:8000/predict"  # of the server
+
+
+def {name}(frame):  # a polars.DataFrame: the columns of a record, without label and id; an array if all are numbers
+    """Return the probability of each class, [records, classes], in the order of data.classes in the plan."""
+    rows = frame.to_dicts() if hasattr(frame, "to_dicts") else frame.tolist()
+    body = json.dumps({{"records": rows}}, default=str).encode()  # as the server takes them
+    request = urllib.request.Request(URL, body, {{"Content-Type": "application/json"}})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return np.array(json.load(answer)["probabilities"])  # as the server gives them
+''',
+}
+_ASKS_SERVER["images"] = (
+    _ASKS_SERVER["table"]
+    .replace(
+        "a polars.DataFrame: the columns of a record, without label and id; an array if all are numbers",
+        "an array, [records, …]",
+    )
+    .replace('frame.to_dicts() if hasattr(frame, "to_dicts") else frame.tolist()', "x.tolist()")
+    .replace("(frame)", "(x)")
+)
+
+
+def _find_unwritten_function(model: str, folder: Path) -> tuple[str, str] | None:
+    """Return module and function that ``model`` names, where there is no such module yet."""
+    module, _, function = model.partition(":")
+    if not (module.isidentifier() and function.isidentifier()) or module == "hf":
+        return None
+    is_there = any((folder / name).exists() for name in (f"{module}.py", module)) or importlib.util.find_spec(module)
+    return None if is_there else (module, function)
+
+
+def list_blanks(answers: InitSettings, written: Sequence[Path] = ()) -> tuple[str, ...]:
     """Return what a starting plan leaves open and only the user knows: its file or table, a colon, what to fill in.
+
+    Args:
+        answers: what the plan was written from.
+        written: the files, as `write_starting_plan` returned them.
 
     Examples:
         >>> list_blanks(InitSettings(model="model.skops", references=8))
@@ -888,6 +943,9 @@ def list_blanks(answers: InitSettings) -> tuple[str, ...]:
     blanks = list[str]()
     if _names_code(answers):
         blanks.append(f"{_STUB}: {_write_stub(answers, choose_columns(answers))[1]}")
+    module = f"{answers.model.partition(':')[0]}.py"
+    if module != _STUB and module in [path.name for path in written]:
+        blanks.append(f"{module}: the server's address, and how it is asked; [data]: classes, in the model's order")
     if answers.references and _has_networks(answers):
         blanks.append(f"[references]: {', '.join(_training_defaults())}, as in the training of the target")
     if answers.records == "text":

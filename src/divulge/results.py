@@ -928,6 +928,7 @@ class IdentificationSettings(DecisionSettings):
     scores: Texts = Field(description="Columns, each with its member-like end.")
     notes: Texts = Field(description="Which rows were left out.")
     scored_together: bool = Field(False, description="Whether one model scored candidates and calibration in one call.")
+    text: str = Field("", description="Column of the texts that were compared; empty where there is none.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -1007,6 +1008,8 @@ class IdentificationSummary(Summary):
         controls: the negative controls that ran.
         settings: what was asked for.
         baseline: the score beside a blind score; None where there is none.
+        members: how many candidates were used, at least, with 95 % confidence if non-members score like the
+            calibration; 0 where that is not known of any.
     """
 
     kind: Literal["identification"] = field(default="identification", repr=False)
@@ -1025,6 +1028,7 @@ class IdentificationSummary(Summary):
     controls: tuple[ControlResult, ...]
     settings: IdentificationSettings
     baseline: BlindScoreResult | None = None
+    members: int = 0
 
 
 @dataclass(frozen=True, slots=True)

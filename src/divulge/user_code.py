@@ -58,6 +58,13 @@ def import_object(name: Any, key: str, folder: Path | None = None) -> ImportedOb
         2.0
     """
     module, _, attribute = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if isinstance(name, str) and name.startswith(("http://", "https://")):
+        raise InputError(
+            f"{key}: {name} is an address, and how a server is asked about records only your own code knows: write a "
+            "function that takes records and returns their probabilities, such as `def query(frame): return "
+            "httpx.post(URL, json=frame.to_dicts()).json()` in remote.py, and name it as 'remote:query' (outputs = "
+            "'probabilities'); the server of a language model is named by target.endpoint"
+        )
     if not all(part.isidentifier() for part in [*module.split("."), *attribute.split(".")]):
         raise InputError(f"{key}: 'package.module:callable' is needed, got {format_value(name)}")
     top = module.split(".")[0]

@@ -1,6 +1,7 @@
 """Candidates of unknown membership: a model is asked, and the list of those that were used keeps its bound."""
 
 import functools
+import hashlib
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import skops.io
 from scipy import stats
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.neighbors import KNeighborsClassifier
+from typer.testing import CliRunner
 
 import divulge as dv
 from divulge import InputError, candidates, cli
@@ -202,7 +204,12 @@ def test_options_and_a_plan_give_the_same_list_as_python(tmp_path, monkeypatch, 
     )  # fmt: skip
     assert sorted(pl.read_csv("run/selected.csv")["id"]) == sorted(found.ids[found.selected])
     loaded = dv.load("run").summary
-    assert loaded.guarantee.standing == found.guarantee.standing
+    assert loaded.guarantee.standing == found.guarantee.standing == "doubtful"  # no second set is known to be unused
+    for folder in ("run", "planned"):  # what was read are the files of the user, not the tables of scores made of them
+        sources = {each["name"]: each for each in json.loads(Path(folder, "provenance.json").read_text())["sources"]}
+        for name in ("candidates.csv", "population.parquet", "model.skops"):
+            assert sources[name]["digest"] == hashlib.sha256(Path(name).read_bytes()).hexdigest()
+        assert set(sources) <= {"candidates.csv", "population.parquet", "model.skops", "plan.toml"}
     assert "divulge identify" in run("audit", "plan.toml", code=2)
     assert run("check", "plan.toml", "--json")["forecast"]["records"] == 900
     plan = Path("plan.toml").read_text().replace('candidates = "', 'members = "known.csv"\nnonmembers = "')
@@ -257,3 +264,122 @@ def test_each_unseen_class_has_a_run_of_its_own(tmp_path):
     inner = dv.load(tmp_path / "run" / "class-1").summary
     assert inner.guarantee.standing == "void"
     assert inner.selected == found.by_class["2"].count
+
+
+@pytest.mark.parametrize("recipes", [["loss"], ["auto"]])
+def test_no_other_direction_is_advised_for_a_score_of_our_own_making(tmp_path, recipes):
+    """Candidates of which none was used, and that the model finds harder than the population."""
+    hard = np.flatnonzero(np.abs(X[900:, 0]) < 0.4)[:150] + 900
+    candidate_records = dv.Records(X[hard], 1 - FOREST.predict(X[hard]))
+    found = identify(candidates=candidate_records, recipes=recipes, out=tmp_path / "run", show_records=False)
+    summary = dv.load(tmp_path / "run").summary
+    assert found.guarantee.standing == "doubtful" if found.count else True
+    assert "low scores" in [control.name for control in summary.controls if control.state == "doubtful"]
+    said = " ".join([*found.warnings, *summary.warnings, (tmp_path / "run" / "report.html").read_text()])
+    assert "did you mean" not in said
+    assert "direction may be wrong" not in said
+    assert summary.selected == 0
+
+
+def test_use_is_shown_where_no_record_can_be_named(tmp_path):
+    """A weak score of many used records: a share is proven although no list is."""
+    used = RandomForestClassifier(60, min_samples_leaf=4, random_state=0).fit(X[:400], Y[:400])
+    found = identify(
+        target=used, candidates=records(0, 500), population=records(500, 1300), recipes=["loss"], fdr=0.01,
+        holdout=records(1300, 1400), out=tmp_path / "run",
+    )  # fmt: skip
+    summary = dv.load(tmp_path / "run").summary
+    assert found.count == summary.selected == 0
+    assert 0 < summary.members <= 400
+    result = CliRunner().invoke(cli.app, ["decide", str(tmp_path / "run"), "--fdr", "0.011"])
+    assert result.stdout.split(" ", 1)[1].startswith(
+        f"At least {summary.members} of 500 records were used for training"
+    )
+    assert f"At least {summary.members} of 500 records" in (tmp_path / "run" / "report.html").read_text()
+    assert summary.usage.low * 500 <= summary.members
+    bounds = dv.identification.envelope(tmp_path / "run")
+    top = CliRunner().invoke(cli.app, ["decide", str(tmp_path / "run"), "--top", "500"])
+    differs = 500 - bounds.false(500) < summary.members  # two bounds of one number: the second is said beside the first
+    assert (f"at least {summary.members} of all 500 were used" in top.stdout) == differs
+
+
+ASKS = """
+import json, pathlib
+import numpy as np
+
+def answer(rows):
+    {line}
+
+def query(frame):
+    return np.array(answer(frame.to_dicts()))
+"""
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch, capsys):
+    """A classifier that a function of the user's asks, clients in question, and others that it never saw."""
+    monkeypatch.chdir(tmp_path)
+    frame = pl.DataFrame({f"c{i}": X[:, i] for i in range(5)}).with_columns(
+        town=pl.Series(np.where(X[:, 3] > 0, "Brno", "Graz")),
+        label=pl.Series(np.where(Y, "yes", "no")),
+        id=pl.Series([f"r{row}" for row in range(len(X))]),
+    )
+    frame[:300].write_csv("clients.csv")
+    frame[300:900].write_csv("census.csv")
+
+    def run(*arguments, code=0):
+        assert cli.run(arguments) == code
+        written = capsys.readouterr()
+        return " ".join(f"{written.out} {written.err}".split())
+
+    return run
+
+
+FILES = ("--candidates", "clients.csv", "--population", "census.csv")
+
+
+def test_a_function_that_asks_a_server_is_written_to_be_filled_in(case):
+    said = case("init", "case", "--records", "table", "--model", "remote:query", *FILES, "--references", "0")
+    assert "Wrote case/remote.py" in said
+    assert "fill in remote.py: the server's address" in said
+    plan, code = Path("case/plan.toml"), Path("case/remote.py")
+    compile(code.read_text(), "remote.py", "exec")
+    assert "def query(frame):" in code.read_text()
+    assert '\noutputs = "probabilities"' in plan.read_text()
+    plan.write_text(plan.read_text().replace("# classes = ", "classes = "))
+    assert "URLError" in case("check", "case/plan.toml", code=2)  # nobody listens there
+    again = case("init", "case", "--records", "table", "--model", "remote:query", *FILES, code=2)
+    assert "is there already" in again
+
+
+def test_an_address_in_the_place_of_a_model_is_answered_with_how_it_is_asked(case):
+    said = case("identify", "--target", "http://127.0.0.1:1/", *FILES, "--label", "label", "--id", "id", code=2)
+    assert "def query(frame)" in said
+    assert "'remote:query'" in said
+
+
+def write_case(line):
+    Path("asking.py").write_text(ASKS.format(line=line))
+    Path("plan.toml").write_text(
+        'recipes = ["loss"]\n[target]\nmodel = "asking:query"\noutputs = "probabilities"\n[data]\n'
+        'candidates = "clients.csv"\npopulation = "census.csv"\nid = "id"\nclasses = ["no", "yes"]\n'
+    )
+
+
+def test_lines_of_the_users_own_code_are_shown_where_it_fails(case):
+    write_case('raise ValueError("the server says no")')
+    for command in (["check", "plan.toml"], ["identify", "plan.toml", "--out", "run"]):
+        said = case(*command, code=2)
+        assert "your code raised ValueError: the server says no" in said
+        assert "asking.py" in said
+        assert 'raise ValueError("the server says no")' in said
+        assert "typer" not in said
+
+
+def test_columns_that_nobody_knows_are_added_empty_and_said(case):
+    write_case("return [[0.5, 0.5]] * len(rows)")
+    clients = pl.read_csv("clients.csv")
+    clients.drop("c1").write_csv("clients.csv")
+    assert "add them to data.candidates as empty columns" in case("check", "plan.toml", code=2)
+    clients.with_columns(c1=None).write_csv("clients.csv")
+    assert "data.candidates: column 'c1' is empty in every row" in case("check", "plan.toml")

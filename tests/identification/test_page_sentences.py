@@ -39,7 +39,8 @@ def changed(run, **changes):
     scores = changes.pop("scores", None)
     guarantee = dataclasses.replace(run[1].guarantee, standing=standing)
     settings = run[1].settings if scores is None else run[1].settings.model_copy(update={"scores": scores})
-    return dataclasses.replace(run[1], **{"guarantee": guarantee, "settings": settings, "warnings": (), **changes})
+    plain = {"guarantee": guarantee, "settings": settings, "warnings": (), "why": "", "members": 0}
+    return dataclasses.replace(run[1], **plain | changes)
 
 
 def page(run, documents=None, **changes):

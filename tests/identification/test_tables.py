@@ -11,12 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 import divulge as dv
+from divulge import results
 from divulge import tables as readers
 from divulge.cli import app
 from divulge.decisions.methods import resolve_method
 from divulge.errors import InputError
 from divulge.identification import from_tables as runs
-from divulge.identification import redecide
+from divulge.identification import redecide, score_tables
 from divulge.identification.decision import METHODS, Policy
 from divulge.identification.score_tables import Columns, Score
 
@@ -412,7 +413,9 @@ def test_documents_with_a_footer_that_a_model_likes_are_not_identified_without_d
     assert headline.startswith("◆ ")
     assert "150 of 150" in headline
     assert "In doubt: the documents differ from the unused ones" in headline
-    assert "warning: auto chose bh" in " ".join(result.stdout.split())
+    assert "auto chose bh" not in result.stdout
+    verbose = CliRunner().invoke(app, list(map(str, [*arguments, "--overwrite", "-v"])))
+    assert "note: auto chose bh" in " ".join(verbose.stdout.split())
     assert set(pl.read_csv(tmp_path / "out" / "selected.csv")["guarantee"]) == {"doubtful"}
 
 
@@ -544,3 +547,130 @@ def test_rows_of_files_that_do_not_tell_are_counted_as_they_are_read(tmp_path):
     (tmp_path / "packed.csv").write_bytes(gzip.compress(b"loss\n1\n2\n"))
     for name in ("quoted.csv", "packed.csv"):
         assert runs.scan_scores([tmp_path / name], "candidates").estimate_rows() is None
+
+
+WORDS = np.array([f"{a}{b}" for a in ("mo", "lin", "tar", "ve") for b in ("ra", "sto", "ken", "bil", "nu")])
+
+
+def write_documents(path, n, *, length=25, shift=0.0, seed=0, column="answer", **columns):
+    """Write documents of so many words; a model knows none of them better than another, but for the shift."""
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(WORDS, length)) for _ in range(n)]
+    frame = pl.DataFrame({"id": [f"{path.stem}{i}" for i in range(n)], column: texts, "loss": rng.normal(-shift, 1, n)})
+    frame.with_columns(**columns).write_csv(path)
+    return path
+
+
+def run_command(*arguments):
+    result = CliRunner().invoke(app, ["identify", *map(str, arguments)])
+    return result, " ".join(f"{result.output} {result.exception or ''}".split())
+
+
+@pytest.mark.parametrize("text", ["found", "none"])
+def test_documents_that_are_all_unlike_the_calibration_are_not_identified_without_doubt(tmp_path, text):
+    """None was used: documents are longer than the unused ones, and any model finds long ones easier."""
+    candidates = write_documents(tmp_path / "pages.csv", 100, shift=4, seed=1)
+    known = [write_documents(tmp_path / f"{name}.csv", 110, length=2, seed=seed) for seed, name in ((2, "a"), (3, "b"))]
+    arguments = [candidates, "--calibration", known[0], "--holdout", known[1], "--score", "loss:low", "--drop-overlap"]
+    arguments += ["--out", tmp_path / "out", *(["--text", "none"] if text == "none" else [])]
+    result, said = run_command(*arguments)
+    assert result.exit_code == 0, result.exception
+    assert result.stdout.startswith("◆ ")
+    assert "In doubt: " in said
+    assert ("column 'answer', the longest free text" in said) == (text == "found")
+    summary = results.read_summary(tmp_path / "out", results.IdentificationSummary)
+    assert summary.guarantee.standing == "doubtful"
+    states = {control.name: control.state for control in summary.controls}
+    assert states.get("blind text") == ("doubtful" if text == "found" else None)
+    assert "hold no texts" not in said
+    if text == "none":
+        assert "nothing but the scores was compared" in said
+
+
+def test_the_longest_free_text_is_taken_and_names_categories_and_dates_are_none(tmp_path):
+    tables = []
+    for name in ("candidates", "calibration"):
+        rows = pl.int_range(0, 60, eager=True)
+        file = write_documents(
+            tmp_path / f"{name}.csv", 60, length=30,
+            title=pl.lit("on the use of ") + pl.Series([f"{name}{row}" for row in rows]) + pl.lit(" in our time"),
+            kind=pl.lit("a letter to the editor of a paper"),
+            author=pl.Series([f"Jane Smith{row}" for row in rows]),
+            day=pl.lit("2024-01-01 10:00"),
+        )  # fmt: skip
+        tables.append(score_tables.scan_scores([file], name))
+    assert score_tables.find_free_texts(tables, without=("id", "loss")) == ["answer", "title"]
+    columns = score_tables.resolve_columns(tables[0], ["loss:low"], calibration=tables[1])
+    assert (columns.text, columns.is_text_found) == ("answer", True)
+    assert score_tables.resolve_columns(tables[0], ["loss:low"], text="none", calibration=tables[1]).text is None
+    named = score_tables.resolve_columns(tables[0], ["loss:low"], text="title", calibration=tables[1])
+    assert (named.text, named.is_text_found) == ("title", False)
+
+
+def spelled_otherwise(texts, how):
+    return {
+        "as it is": lambda text: text,
+        "with a blank behind it": lambda text: f"{text} ",
+        "with other white space": lambda text: text.replace(" ", " \N{NO-BREAK SPACE}"),
+        "in capitals": str.upper,
+        "with other signs of Unicode": lambda text: text.replace("fi", "\N{LATIN SMALL LIGATURE FI}"),
+    }[how](texts)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "as it is",
+        "with a blank behind it",
+        "with other white space",
+        "in capitals",
+        "with other signs of Unicode",
+    ],
+)
+def test_a_document_is_on_one_side_alone_however_it_is_spelled(tmp_path, how):
+    """Other ids, and scores that differ in the fifth decimal."""
+    known = write_documents(tmp_path / "known.csv", 120, seed=4)
+    frame = pl.read_csv(known).with_columns(answer=pl.col("answer") + " file")
+    frame.write_csv(known)
+    copies = frame.with_columns(
+        id="copy" + pl.col("id"),
+        answer=pl.col("answer").map_elements(lambda text: spelled_otherwise(text, how), pl.String),
+        loss=pl.col("loss") + 1e-5,
+    )
+    candidates = write_documents(tmp_path / "candidates.csv", 80, seed=5)
+    copies.write_csv(tmp_path / "holdout.csv")
+    copies[:30].write_csv(tmp_path / "planted.csv")
+    base = ["--calibration", known, "--score", "loss:low", "--out", tmp_path / "out"]
+    for option in ([], ["--text", "answer"]):
+        result, said = run_command(candidates, *base, "--holdout", tmp_path / "holdout.csv", *option)
+        assert isinstance(result.exception, InputError)
+        assert "holdout: the text of 120 rows" in said
+        assert "is also in the calibration" in said
+        result, said = run_command(candidates, tmp_path / "planted.csv", *base, *option)
+        assert isinstance(result.exception, InputError)
+        assert "candidates: the text of 30 rows" in said
+    result, said = run_command(candidates, tmp_path / "planted.csv", *base, "--drop-overlap")
+    assert result.exit_code == 0
+    assert "30 candidates whose text is also in the calibration were left out of both" in said
+    texts = frame["answer"].to_list()
+    with pytest.raises(dv.InputError, match=r"30 rows .* are also among the calibration texts"):
+        dv.identify(
+            np.arange(30.0) + 0.5, np.arange(120.0), fdr=0.1,
+            candidate_texts=copies["answer"][:30].to_list(), calibration_texts=texts,
+        )  # fmt: skip
+
+
+def test_one_run_has_one_standing_everywhere(tables):
+    """Without a second set of unused documents nothing says that the comparison is fair: in doubt everywhere."""
+    out = tables / "out"
+    arguments = [tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl", "--score", "loss:low"]
+    result, said = run_command(*arguments, "--fdr", "0.1", "--out", out)
+    assert result.stdout.startswith("◆ ")
+    assert "DOUBTFUL: FDR ≤ 0.1" in said
+    assert "10 % at most (doubtful)" in said
+    assert json.loads((out / "summary.json").read_text())["guarantee"]["standing"] == "doubtful"
+    assert set(pl.read_csv(out / "selected.csv")["guarantee"]) == {"doubtful"}
+    top = CliRunner().invoke(app, ["decide", str(out), "--top", "17"])
+    assert top.stdout.startswith("if the assumption holds")
+    assert redecide(out, fdr=0.2).guarantee.standing == "doubtful"
+    assert dv.load(out).summary.guarantee.standing == "doubtful"

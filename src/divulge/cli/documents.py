@@ -141,31 +141,48 @@ def identify(
     scores = [_with_direction(name, ask=not json) for name in score or []]
     names = columns.required()
 
-    def make_plan(table: Table, scores: Sequence[str], names: Mapping[str, str]) -> DecisionPlan:
-        resolved = score_tables.resolve_columns(
-            table, scores, id=names.get("id"), text=names.get("text"), truth=truth, baseline=baseline
-        )
-        method = methods.resolve_method(settings.method, decision.METHODS, eta=settings.eta, lam=settings.lam)
-        return from_tables.DecisionPlan(
-            resolved,
-            decision.Policy(settings.fdr, method),
-            settings.drop_nan,
-            settings.drop_overlap,
-            settings.seed,
-            settings.show_records,
-        )
-
     if not (model or endpoint):
         table = score_tables.scan_scores(candidate_tables, "candidates")
-        summary = _decide(folder, make_plan(table, scores, names), groups, table, overwrite)
+        named = {"id": names.get("id"), "text": names.get("text"), "truth": truth, "baseline": baseline}
+        plan = _make_decision_plan(table, groups[1], scores, settings, named)
+        summary = _decide(folder, plan, groups, table, overwrite)
     else:
         scoring = document_scoring.ScoringOptions.from_column_names(columns)
         with _score_tables(model, endpoint, folder, scoring, groups, overwrite) as (draft, scored):
             # What scoring writes has columns of its own, id and text.
             table = score_tables.scan_scores(scored[0], "candidates")
-            plan = make_plan(table, scores or ["log_likelihood:high"], {})
+            named = {"truth": truth, "baseline": baseline}
+            plan = _make_decision_plan(table, scored[1], scores or ["log_likelihood:high"], settings, named)
             summary = _decide(draft, plan, scored, table, overwrite, listed=candidate_tables)
     _show_selection(summary, folder, json, verbose)
+
+
+def _make_decision_plan(
+    candidates: Table,
+    calibration: Sequence[Path],
+    scores: Sequence[str],
+    settings: IdentifySettings,
+    named: Mapping[str, str | None],
+) -> DecisionPlan:
+    """Return the plan of a decision on tables, and say which texts are compared where nobody named them."""
+    is_named = named.get("text") is not None or "text" in candidates
+    known = None if is_named else score_tables.scan_scores(calibration, "calibration")
+    columns = score_tables.resolve_columns(candidates, scores, **named, calibration=known)
+    if columns.is_text_found:
+        printing.lines(
+            sys.stderr,
+            f"text: column {columns.text!r}, the longest free text that stands in both tables, is compared as the "
+            f"documents; --text names another, and --text {score_tables.NO_TEXT} compares none",
+        )
+    method = methods.resolve_method(settings.method, decision.METHODS, eta=settings.eta, lam=settings.lam)
+    return from_tables.DecisionPlan(
+        columns,
+        decision.Policy(settings.fdr, method),
+        settings.drop_nan,
+        settings.drop_overlap,
+        settings.seed,
+        settings.show_records,
+    )
 
 
 def _options_of_scores(context: typer.Context, *, is_plan: bool) -> list[str]:
@@ -311,6 +328,7 @@ def _show_selection(summary: IdentificationSummary, folder: Path | None, json: b
     is_doubtful = tone in ("doubt", "void")
     told = [condition for condition, mark in stated if mark == "not met" or (is_doubtful and mark != "met")]
     caveats, notes = list(told), [condition for condition, _ in stated if condition not in told]
+    notes += filter(None, [summary.why])
     (caveats if is_doubtful else notes).append(summary.claim)
     hints = case_file.direction_hints(summary)
     caveats += [f"warning: {hint}" for hint in hints]

@@ -71,7 +71,7 @@ def init(
     is_asking = sys.stdin.isatty() and not json
     answers = plan_files.complete_answers(answers_given, _ask if is_asking else None)
     written = plan_files.write_starting_plan(folder, answers)
-    missing, blanks = plan_files.list_missing(answers), plan_files.list_blanks(answers)
+    missing, blanks = plan_files.list_missing(answers), plan_files.list_blanks(answers, written)
     assumed = _list_assumptions(answers, answers_given, is_asking=is_asking)
     if json:
         paths = [str(path) for path in written]
@@ -157,6 +157,8 @@ def _warn_of_texts(plan: Plan, sets: Mapping[str, Any], *, json: bool) -> None:
     records = {f"data.{key}": sets[key] for key in keys if sets.get(key) is not None}
     for text in datafiles.find_texts_among_numbers(records):
         printing.remark(text)
+    for text in [] if plan.known else datafiles.find_empty_columns(records):
+        printing.remark(f'{text}; known = "columns:…" in the plan names those that are known')
 
 
 def _offer_online(resolved: ResolvedPlan) -> str:

@@ -234,6 +234,12 @@ def _describe_top(run: Path, top: int, fpr: float | None, fdr: float | None, jso
     validation.check_integer(top, "--top", minimum=1, maximum=len(bounds))
     if not json:
         printing.line(finished_run.describe_best(bounds, top))
+        n_members = finished_run.read_run(run, lambda summary, folder: case_file.count_members_shown(summary))
+        if top == len(bounds) and top - bounds.false(top) < n_members:
+            printing.line(
+                f"By another bound, which counts low scores and assumes the same, at least {n_members} of all {top} "
+                "were used."
+            )
         return
     printing.as_json(
         {

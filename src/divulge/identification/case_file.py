@@ -17,7 +17,17 @@ import polars as pl
 from divulge import store, tables
 from divulge.decisions.controls import BLIND_SCORE
 from divulge.decisions.counts import Counts, ranks
-from divulge.identification.decision import UNTESTED, WRONG_END, alarms
+from divulge.identification.decision import (
+    BLIND_RECORDS,
+    CLASSES,
+    DOUBT,
+    UNSEEN_CLASSES,
+    UNTESTED,
+    WRONG_END,
+    alarms,
+    excludes_large_shift,
+    excludes_unlike_nonmembers,
+)
 from divulge.identification.finished_run import highest_rows, rank_shifts, stored_controls
 from divulge.identification.score_adjustment import KNOWN_MEMBERS
 from divulge.report import run_kinds
@@ -37,12 +47,9 @@ if TYPE_CHECKING:
     from divulge.identification.score_tables import Columns
     from divulge.results import ControlResult, IdentificationSummary
     from divulge.run_directory import RunDraft
-    from divulge.types import Estimate, Tone
+    from divulge.types import Tone
 
 Mark: TypeAlias = Literal["met", "open", "not met"]
-
-BLIND_RECORDS, CLASSES, UNSEEN_CLASSES = "blind records", "classes", "unseen classes"
-"""Names of controls that compare the records themselves, where a model is asked about them."""
 
 LIST_FILE = "selected.csv"
 """Name of the list of selected documents, which a spreadsheet opens."""
@@ -54,8 +61,7 @@ VOID_REMEDY = "get unused documents collected like those in question, as calibra
 """What to do where the guarantee is void."""
 
 _LOSS_NAME = re.compile(r"loss|perplex|ppl|nll|entropy|surprisal", re.IGNORECASE)
-_LARGE_SHIFT = 0.65  # AUC between two sets that a test must rule out before its condition is met
-_LARGE_EXCESS = 0.3  # likewise, of the share of low scores
+_LARGE_EXCESS = 0.3  # of the share of low scores, that a test must rule out before its condition is met
 _TOO_FEW = "No difference was found, but there are too few to rule out a large one"
 
 
@@ -83,7 +89,7 @@ def state_finding(summary: IdentificationSummary) -> tuple[str, Tone]:
     if summary.guarantee.standing == "void":
         return f"{finding} {explain_doubt(summary)}", "void"
     doubt = explain_doubt(summary)
-    if not summary.selected:
+    if not (summary.selected or count_members_shown(summary)):
         # Nothing is claimed that a lacking test could put in doubt, unlike a test that found something.
         if summary.guarantee.standing == "holds":
             # A selection needs strong scores, so an empty one clears nothing.
@@ -116,6 +122,16 @@ def describe_selection(summary: IdentificationSummary) -> str:
     level = format_percent(summary.settings.fdr)
     if summary.guarantee.standing == "void":
         return name_records(f"{documents} stand out, and nothing is claimed about them.", summary)
+    number = (
+        f"At least {summary.members:,} of {format_count(summary.candidates, 'document')} "
+        f"{'was' if summary.members == 1 else 'were'} used for training, if the comparison is fair (with 95 % "
+        "confidence)"
+    )
+    counts_members = count_members_shown(summary) > summary.selected
+    if not summary.selected and counts_members:
+        return name_records(
+            f"{number}, and which ones cannot be said: a list with a false discovery rate of {level} is empty.", summary
+        )
     if not summary.selected:
         return name_records(
             f"None of {format_count(summary.candidates, 'document')} could be shown to have been used for training, at "
@@ -123,10 +139,11 @@ def describe_selection(summary: IdentificationSummary) -> str:
             summary,
         )
     are = "is" if summary.selected == 1 else "are"
+    not_listed = f"{number}, and which the others are cannot be said. " if counts_members else ""
     finding = (
         f"{documents} {are} identified as training data. If the comparison is fair, lists made in this way have at "
         f"most {level} wrong entries on average. One list, such as this, may have more, and no single entry is proven. "
-        f"{describe_uncleared(summary.candidates - summary.selected, 'have been used')}"
+        f"{not_listed}{describe_uncleared(summary.candidates - summary.selected, 'have been used')}"
     )
     return name_records(finding.rstrip(), summary)
 
@@ -155,8 +172,8 @@ def _explain_doubt(summary: IdentificationSummary) -> str:
         return "Both sets of unused documents do not score alike, so the bound does not apply."
     if summary.guarantee.standing == "void":
         return as_sentence(next(iter(summary.warnings), "the guarantee is void"))
-    if _has_unexplained_doubt(summary):
-        return as_sentence(next(iter(summary.warnings), "the method itself may exceed its bound"))
+    if caution := _find_caution(summary):
+        return as_sentence(caution)
     compared = _compare_unused(summary)
     raised = [control.name for control in summary.controls if control.state == "doubtful"]
     if not compared:
@@ -165,7 +182,7 @@ def _explain_doubt(summary: IdentificationSummary) -> str:
             "whether the comparison is fair was not tested, as there was no second set of documents known to be unused."
             + other_differences
         )
-    if _compare_known_nonmembers(compared).mark == "open":
+    if not excludes_unlike_nonmembers(compared):
         return "there were too few unused documents to test them against each other."
     if raised:
         return (
@@ -197,10 +214,9 @@ def conditions(summary: IdentificationSummary) -> list[Condition]:
     inconclusive = [control for control in summary.controls if control not in compared]
     listed = [_compare_known_nonmembers(compared), *(_describe_control(control, summary) for control in inconclusive)]
     if all(control.name not in ("blind text", BLIND_RECORDS) for control in inconclusive):
-        listed.append(Condition(_TITLES["blind text"], "open", "Not tested: the tables hold no texts, or too few."))
-    if _has_unexplained_doubt(summary):
-        reason = as_sentence(next(iter(summary.warnings), "it may exceed it"))
-        listed.append(Condition("Does the method keep its bound?", "open", reason))
+        listed.append(Condition(_TITLES["blind text"], "open", _explain_untested_texts(summary)))
+    if caution := _find_caution(summary):
+        listed.append(Condition("Does the method keep its bound?", "open", as_sentence(caution)))
     listed.append(
         Condition(
             "Were the unused documents collected in the same way as those in question?",
@@ -211,6 +227,15 @@ def conditions(summary: IdentificationSummary) -> list[Condition]:
     )
     named = [replace(c, title=name_records(c.title, summary), text=name_records(c.text, summary)) for c in listed]
     return sorted(named, key=lambda condition: condition.mark != "not met")
+
+
+def _explain_untested_texts(summary: IdentificationSummary) -> str:
+    if summary.settings.text:
+        return f"Not tested: column {summary.settings.text!r} holds too few texts that are not on both sides."
+    return (
+        "Not tested: no column of texts was named, and none that all tables have was compared (--text names one). "
+        "Other columns are not compared, as they may come from the model; --baseline names a score that does not."
+    )
 
 
 def _compare_unused(summary: IdentificationSummary) -> list[ControlResult]:
@@ -233,7 +258,7 @@ def _compare_known_nonmembers(compared: Sequence[ControlResult]) -> Condition:
     # The lowest scores alone are a finer test of the same documents: it can refute the condition and not fulfil it.
     full_tests = [control for control in compared if control.auc is not None]
     observed = "; ".join(map(_observe, full_tests or compared))
-    if full_tests and all(_excludes_large_shift(control.auc) for control in full_tests):
+    if excludes_unlike_nonmembers(compared):
         return Condition(_EXCHANGEABLE, "met", f"No difference was found ({observed}).")
     return Condition(_EXCHANGEABLE, "open", f"{_TOO_FEW} ({observed}).")
 
@@ -262,11 +287,7 @@ def _could_have_raised_doubt(control: ControlResult, summary: IdentificationSumm
         return bool(least_excess <= _LARGE_EXCESS)
     if control.name == KNOWN_MEMBERS:
         return summary.baseline is not None and summary.baseline.answer == "leak found"
-    return _excludes_large_shift(control.auc)
-
-
-def _excludes_large_shift(area: Estimate | None) -> bool:
-    return area is not None and area.low > 1 - _LARGE_SHIFT and area.high < _LARGE_SHIFT
+    return excludes_large_shift(control.auc)
 
 
 def _observe(control: ControlResult) -> str:
@@ -277,9 +298,25 @@ def _observe(control: ControlResult) -> str:
     return f"{p}: {control.says}"
 
 
-def _has_unexplained_doubt(summary: IdentificationSummary) -> bool:
-    """Return True where the guarantee is doubtful for a reason that is no control: the method's own caution."""
-    return summary.guarantee.standing == "doubtful" and all(c.state == "passed" for c in summary.controls)
+def count_members_shown(summary: IdentificationSummary) -> int:
+    """Return how many candidates were used, at least; 0 where anything was observed that speaks against the bound.
+
+    A set that is unlike the calibration as a whole would seem to have been used as a whole.
+    """
+    is_doubted = _find_caution(summary) or any(control.state != "passed" for control in summary.controls)
+    return 0 if is_doubted else summary.members
+
+
+def _find_caution(summary: IdentificationSummary) -> str:
+    """Return the warning that puts the guarantee in doubt though every control passed; empty where none does."""
+    if summary.guarantee.standing != "doubtful" or any(c.state != "passed" for c in summary.controls):
+        return ""
+    for warning in summary.warnings:
+        if warning.startswith(DOUBT):
+            return warning.removeprefix(DOUBT)
+    if not excludes_unlike_nonmembers(summary.controls):
+        return ""  # nothing is known to be wrong, but a test is lacking
+    return next(iter(summary.warnings), "the method itself may exceed its bound")
 
 
 def _count_conditions(listed: list[Condition]) -> str:
@@ -298,10 +335,10 @@ def _count_conditions(listed: list[Condition]) -> str:
 
 
 def other_warnings(summary: IdentificationSummary) -> list[str]:
-    """Return the warnings that neither the finding nor its conditions say already."""
-    mentioned = {*alarms(stored_controls(summary)), UNTESTED}
-    if _has_unexplained_doubt(summary):
-        mentioned.add(next(iter(summary.warnings), ""))
+    """Return the warnings that neither the finding, its conditions nor its notes say already."""
+    mentioned = {*alarms(stored_controls(summary)), UNTESTED, summary.why}
+    if caution := _find_caution(summary):
+        mentioned |= {caution, f"{DOUBT}{caution}"}
     return [warning for warning in summary.warnings if warning not in mentioned]
 
 
@@ -355,10 +392,8 @@ def list_documents(
 
     In each row stands whether the bound holds, is doubtful or void, for whoever sees the list alone.
     """
-    _, tone = state_finding(summary)
-    standing = {"void": "void", "doubt": "doubtful"}.get(tone, "holds")
     frame, (name, _) = selected_documents(summary, folder, max_rows=max_rows), score_name(summary)
-    frame = frame.with_columns(pl.lit(standing).alias("guarantee"))
+    frame = frame.with_columns(pl.lit(summary.guarantee.standing).alias("guarantee"))
     named = frame if name in frame.columns else frame.rename({"score": name})
     return tables.add_input_columns(named, run_kinds.read_input_columns(folder, *stored))
 

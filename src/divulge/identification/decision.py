@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import lazy, statistics
+from divulge.decisions import fdp, usage
 from divulge.decisions import fdr as step_up
+from divulge.decisions.controls import BLIND_SCORE
 from divulge.decisions.counts import has_unmatched_repeats
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
 from divulge.report.formatting import format_estimate
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from divulge.decisions.fdr import Rule
     from divulge.decisions.methods import StepUp
     from divulge.identification.score_tables import Score
+    from divulge.results import ControlResult
     from divulge.types import Bools, Floats, Standing
 else:
     stats = lazy.module("scipy.stats")
@@ -39,6 +42,9 @@ METHODS = (Auto, *RESOLVED_METHODS)
 LEVEL = 0.05
 """Level of all controls of a run that can fail, together; and of all that can raise doubt."""
 
+BLIND_RECORDS, CLASSES, UNSEEN_CLASSES = "blind records", "classes", "unseen classes"
+"""Names of controls that compare the records themselves, where a model is asked about them."""
+
 UNTESTED = (
     "no control compared texts, a holdout or a clean model: that the non-members among the candidates score like "
     "the calibration set is your assumption"
@@ -49,6 +55,11 @@ _COPIES = (
 )
 CALIBRATION_COPIES = f"calibration scores repeat, and no candidate has one of these scores, {_COPIES}"
 CANDIDATE_COPIES = f"scores of candidates repeat, and the calibration has none of these scores, {_COPIES}"
+DOUBT = "the guarantee is in doubt: "
+"""How warnings begin that say why the guarantee is in doubt."""
+_BLIND_CONTROLS = ("blind text", "clean model", BLIND_SCORE, BLIND_RECORDS)
+_LARGE_SHIFT = 0.65  # AUC between two sets that a test must rule out before its condition is met
+_NEARLY_ALL, _MOST = 0.9, 0.8  # shares of candidates: of the selected, and of members at least
 _PLAUSIBLE_SHARE = 0.05  # of non-members among the candidates, at least
 _MAX_TAIL = 1e-3  # probability below which a result is implausible
 _SURELY_LOW = 3.09  # standard deviations; a normal variable lies beyond them with probability 1/1000
@@ -91,6 +102,8 @@ class Decision:
         guarantee: bound, assumptions and standing.
         controls: the controls on which the standing rests.
         notes: further notes for the user.
+        members: number of candidates that were used, at least, with 95 % confidence, if the guarantee's assumption
+            holds; 0 where that was not asked for.
     """
 
     choice: Choice
@@ -98,6 +111,7 @@ class Decision:
     guarantee: Guarantee
     controls: tuple[Control, ...]
     notes: tuple[str, ...]
+    members: int = 0
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -115,6 +129,8 @@ def decide(
     notes: Sequence[str] = (),
     doubts: Sequence[str] = (),
     scored_together: bool = False,
+    requires_holdout: bool = False,
+    seed: int = 0,
 ) -> Decision:
     """Decide on candidates that have one score each.
 
@@ -127,6 +143,9 @@ def decide(
         notes: further notes for the user.
         doubts: what else puts the guarantee in doubt.
         scored_together: whether candidates and calibration were scored in one call, so that their units are the same.
+        requires_holdout: whether the members are counted, and all that is claimed is in doubt unless two sets of known
+            non-members were compared and a large difference between them was ruled out.
+        seed: of the count of members.
 
     Raises:
         divulge.InputError: no candidates, or calibration too small for any candidate ever to be selected.
@@ -148,14 +167,40 @@ def decide(
     cautions = (
         *cautions,
         *doubts,
-        *(() if scored_together else _scale_doubts(counts)),
+        *(() if scored_together else _scale_doubts(counts) or _whole_set_doubts(counts, rule, controls)),
         *([CALIBRATION_COPIES] if has_unmatched_repeats(counts) else []),
     )
     if cautions:
         guarantee = guarantee.capped_at("doubtful")
-    all_doubts = [f"the guarantee is in doubt: {text}" for text in cautions]
+    n_members = count_members(counts, seed) if requires_holdout and guarantee.says else 0
+    if requires_holdout and (n_members or n_selected(counts, rule)) and not excludes_unlike_nonmembers(controls):
+        guarantee = guarantee.capped_at("doubtful")
+    all_doubts = [f"{DOUBT}{text}" for text in cautions]
     all_notes = [*all_doubts, orientation, *rule_notes, *notes, choice.reason]
-    return Decision(choice, rule, guarantee, tuple(controls), tuple(text for text in all_notes if text))
+    return Decision(choice, rule, guarantee, tuple(controls), tuple(text for text in all_notes if text), n_members)
+
+
+def count_members(counts: Counts, seed: int = 0) -> int:
+    """Return a number of candidates that were used, at least, with 95 % confidence.
+
+    It is the larger one of two bounds, each of which fails with a probability of 2.5 % at most: one counts the
+    candidates among low scores (`divulge.decisions.usage.share`), the other among high ones
+    (`divulge.decisions.fdp.envelope`). Both take non-members to score like the calibration, and members at will.
+
+    Args:
+        counts: candidates above each calibration score.
+        seed: of the second bound, where it is simulated.
+
+    Examples:
+        >>> from divulge.decisions.counts import Counts
+        >>> rng = np.random.default_rng(0)
+        >>> known = Counts.empty(rng.normal(size=1000))
+        >>> count_members(known.add(rng.normal(1, 1, 500))), count_members(known.add(rng.normal(size=500)))
+        (317, 0)
+    """
+    by_low_scores = int(np.ceil(usage.share(counts).low * counts.total - 1e-9))
+    bounds = fdp.envelope_from_counts(counts, confidence=0.975, seed=seed)
+    return max(by_low_scores, counts.total - bounds.false(counts.total))
 
 
 def _scale_doubts(counts: Counts) -> tuple[str, ...]:
@@ -175,6 +220,45 @@ def _scale_doubts(counts: Counts) -> tuple[str, ...]:
                 f"low as {(place + 1) / n:.0%} of the calibration): are both in the same unit, sign and scale?",
             )
     return ()
+
+
+def _whole_set_doubts(counts: Counts, rule: Rule, controls: Sequence[Control]) -> tuple[str, ...]:
+    """Return a doubt where nearly all candidates differ from the calibration, and their scores alone were compared.
+
+    Candidates of another length, topic or date than the calibration may all score higher although none was used, and
+    no score can tell that from a set that was used as a whole. A blind control that could have found a difference
+    between the sets, or did, says it instead.
+    """
+    blind_controls = [control for control in controls if control.name in _BLIND_CONTROLS]
+    if any(not control.passed or excludes_large_shift(control.auc) for control in blind_controls):
+        return ()
+    m, selected = counts.total, n_selected(counts, rule)
+    share = usage.share(counts)
+    if selected >= _NEARLY_ALL * m:
+        what = f"{selected:,} of {m:,} candidates, nearly all, were selected"
+    elif share.low >= _MOST:
+        what = f"at least {share.low:.0%} of the candidates would have to be members"
+    else:
+        return ()
+    compared = "too few texts were compared to tell" if blind_controls else "nothing but the scores was compared"
+    return (
+        f"{what}, and {compared}: a set that is unlike the calibration as a whole, in length, subject or date, looks "
+        "the same though none of it was used; texts in both tables or a blind score would tell",
+    )
+
+
+def excludes_large_shift(area: Estimate | None) -> bool:
+    """Return whether a comparison of two sets rules out that they are far apart."""
+    return area is not None and area.low > 1 - _LARGE_SHIFT and area.high < _LARGE_SHIFT
+
+
+def excludes_unlike_nonmembers(controls: Sequence[Control] | Sequence[ControlResult]) -> bool:
+    """Return whether two sets of known non-members were compared, and a large difference was ruled out.
+
+    The lowest scores alone are a finer test of the same documents: it can refute that they are alike and not show it.
+    """
+    areas = [c.auc for c in controls if c.conclusive and c.auc is not None and c.name != UNSEEN_CLASSES]
+    return bool(areas) and all(map(excludes_large_shift, areas))
 
 
 def choose(policy: Policy, controls: Sequence[Control], *, several: bool = False) -> Choice:
@@ -256,9 +340,7 @@ def alarms(controls: Sequence[Control]) -> list[str]:
         remedy = "the holdout does not, which settles it if it was drawn as those non-members were"
     else:
         remedy = "a holdout of other non-members, drawn as the candidates were, would settle it"
-    return [
-        f"the guarantee is in doubt: {c.name} (p = {c.p_value:.2g}): {c.says}; {condition}; {remedy}" for c in doubtful
-    ]
+    return [f"{DOUBT}{c.name} (p = {c.p_value:.2g}): {c.says}; {condition}; {remedy}" for c in doubtful]
 
 
 def is_untested(controls: Sequence[Control]) -> bool:

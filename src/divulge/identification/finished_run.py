@@ -29,6 +29,7 @@ from divulge.identification.decision import (
     Decision,
     Policy,
     decide,
+    excludes_unlike_nonmembers,
     n_selected,
     orientation_warning,
     realised,
@@ -87,6 +88,7 @@ def recompute_summary(folder: Path) -> IdentificationSummary:
         claim=str(decision.guarantee),
         guarantee=decision.guarantee,
         selected=selected,
+        members=decision.members,
         candidates=counts.total,
         calibration=len(counts.calibration),
         threshold=checked.threshold if selected else None,
@@ -153,6 +155,8 @@ def check_selection(folder: Path) -> CheckedSelection:
         orientation=labelled_orientation(rows),
         notes=settings.notes,
         scored_together=settings.scored_together,
+        requires_holdout=True,
+        seed=settings.seed,
     )
     candidate_counts, threshold, is_same = Counts.empty(counts.calibration), np.inf, True
     batches = tables.row_batches(rows.select("score", "p", "q", "selected"), _ROWS_AT_ONCE)
@@ -238,7 +242,9 @@ def run_envelope(summary: IdentificationSummary, folder: Path, confidence: float
     bounds = fdp.envelope_from_counts(
         Counts.load(folder / "counts.npz"), confidence=confidence, seed=summary.settings.seed
     )
-    return replace(bounds, guarantee=bounds.guarantee.capped_at(summary.guarantee.standing))
+    is_tested = excludes_unlike_nonmembers(summary.controls)
+    guarantee = bounds.guarantee.capped_at(summary.guarantee.standing)
+    return replace(bounds, guarantee=guarantee if is_tested else guarantee.capped_at("doubtful"))
 
 
 def describe_best(bounds: Envelope, k: int) -> str:
@@ -310,8 +316,16 @@ def preview(directory: str | Path, fdr: float) -> Preview:
 
     def decide_at_level(summary: IdentificationSummary, folder: Path) -> Preview:
         counts, choice = Counts.load(folder / "counts.npz"), Choice(resolved_method(summary))
-        policy, notes = Policy(fdr, choice.method), summary.settings.notes
-        decision = decide(counts, stored_controls(summary), policy, choice=choice, notes=notes)
+        decision = decide(
+            counts,
+            stored_controls(summary),
+            Policy(fdr, choice.method),
+            choice=choice,
+            notes=summary.settings.notes,
+            scored_together=summary.settings.scored_together,
+            requires_holdout=True,
+            seed=summary.settings.seed,
+        )
         return Preview(n_selected(counts, decision.rule), counts.total, str(decision.guarantee), decision.warnings)
 
     return read_run(directory, decide_at_level)

@@ -38,7 +38,7 @@ from divulge.identification.score_adjustment import (
     learn_score,
     mean_rank,
 )
-from divulge.identification.score_tables import equal_scores_message, surely_same_scores
+from divulge.identification.score_tables import equal_scores_message, normalise_text, surely_same_scores
 from divulge.report.formatting import format_count
 from divulge.settings import DecisionSettings
 from divulge.validation import (
@@ -233,6 +233,8 @@ def select(
         notes=(*scores.notes, aligned.note, members_note(scores.members, scores.calibration)),
         doubts=(CANDIDATE_COPIES,) if candidates_repeat else (),
         scored_together=scored_together,
+        requires_holdout=scored_together,  # as the run that is written of it
+        seed=seed,
     )
     selection = candidate_counts.make_selection(
         candidate_counts.scores > result.rule.threshold, fdr=fdr, warnings=result.warnings
@@ -300,7 +302,7 @@ class _DistinctTexts:
     def from_texts(cls, texts: Sequence[str]) -> _DistinctTexts:
         """Number the texts by first appearance; rows without a text are documents of their own."""
         numbers: dict[object, int] = {}
-        keys = [text or (row,) for row, text in enumerate(texts)]
+        keys = [normalise_text(text) or (row,) for row, text in enumerate(texts)]
         index = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
         return cls([texts[row] for row in np.unique(index, return_index=True)[1]], index)
 
@@ -366,8 +368,8 @@ def _compare_texts(
     for name, texts, length in (("candidate_texts", candidates, m), ("calibration_texts", calibration, n)):
         if len(texts) != length:
             raise InputError(f"{name}: {length} texts are needed (one per score), got {len(texts)}")
-    calibration_texts = set(calibration)
-    overlap = [i for i, text in enumerate(candidates) if text in calibration_texts]
+    calibration_texts = set(map(normalise_text, calibration)) - {""}
+    overlap = [i for i, text in enumerate(candidates) if normalise_text(text) in calibration_texts]
     if overlap:
         raise InputError(
             f"candidate_texts: {format_rows(overlap)} are also among the calibration texts; a document cannot be both "

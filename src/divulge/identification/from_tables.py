@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -42,6 +42,7 @@ from divulge.identification.score_tables import (
     clean_table,
     find_input_columns,
     leave_out_copies,
+    normalise_text,
     scan_scores,
 )
 from divulge.report.run_kinds import RunKind, write_run
@@ -208,7 +209,7 @@ def _run(
             candidates,
             plan.columns,
             folder / "candidates",
-            replace(cleaning, excluded_digests=clean_calibration.text_digests, known_sets=tuple(known_sets)),
+            replace(cleaning, known_sets=tuple(known_sets)),
         )
         if plan.drop_overlap:
             clean_calibration = leave_out_copies(clean_calibration, clean_candidates)
@@ -226,7 +227,7 @@ def _run(
             *clean_calibration.notes,
             *clean_candidates.notes,
             *(note for other in (holdout, members) if other is not None for note in other.notes),
-            *_direction_notes(plan.columns, scored.counts),
+            *(_direction_notes(plan.columns, scored.counts) if asked is None else ()),  # else it is Divulge's own
             *scored.notes,
             *filter(None, [members_note(scored.members, scored.counts.calibration)]),
         )
@@ -238,6 +239,8 @@ def _run(
             orientation=labelled_orientation(clean_candidates.scan(), "score0"),
             notes=notes,
             scored_together=asked is not None,
+            requires_holdout=True,
+            seed=plan.seed,
         )
         n_written = clean_candidates.n_rows  # progress counts both passes
 
@@ -253,12 +256,20 @@ def _run(
         files = listed or (find_input_columns(sources["candidates"]) if asked is None else asked.files)
         is_input = listed or asked or files != list(sources["candidates"])
         case_file.write_columns(draft, files, None if is_input else plan.columns)
-    provenance.write_provenance(draft, sources)
+    # The tables of scores that were made of the records are Divulge's own; the command declared what it read for them.
+    provenance.write_provenance(draft, sources if asked is None else None)
     return _write_results(
         draft,
         scored.counts,
         decision,
-        _settings(plan.policy, plan.seed, tuple(map(str, plan.columns.scores)), notes, together=asked is not None),
+        IdentificationSettings(
+            **_method_settings(plan.policy),
+            seed=plan.seed,
+            scores=tuple(map(str, plan.columns.scores)),
+            notes=notes,
+            scored_together=asked is not None,
+            text=plan.columns.text or "",
+        ),
         usage.share(scored.counts, scored.members),
         _summarize_comparison(plan.columns, scored.comparison),
     )
@@ -298,8 +309,8 @@ def check_memory_fits(n_candidates: int | None, columns: Columns) -> None:
 def _compare_texts(candidates: CleanTable, calibration: CleanTable, seed: int) -> list[Control]:
     """Run the blind text control on samples of the texts; no control where there are too few."""
     calibration_texts = calibration.text_sample
-    excluded = set(calibration_texts)
-    candidate_texts = [text for text in candidates.text_sample if text not in excluded]
+    excluded = set(map(normalise_text, calibration_texts))
+    candidate_texts = [text for text in candidates.text_sample if normalise_text(text) not in excluded]
     if min(len(candidate_texts), len(calibration_texts)) < _MIN_TEXTS:
         return []
     return [controls.blind_text(calibration_texts, candidate_texts, level=LEVEL, seed=seed)]
@@ -538,14 +549,9 @@ def _summarize_comparison(columns: Columns, comparison: BlindScoreComparison | N
     )
 
 
-def _settings(
-    policy: Policy, seed: int, scores: tuple[str, ...], notes: Sequence[str], *, together: bool
-) -> IdentificationSettings:
+def _method_settings(policy: Policy) -> dict[str, Any]:
     eta, lam = method_parameters(policy.method)
-    return IdentificationSettings(
-        method=policy.method.name, fdr=policy.fdr, eta=eta, lam=lam, seed=seed, scores=scores, notes=tuple(notes),
-        scored_together=together,
-    )  # fmt: skip
+    return {"method": policy.method.name, "fdr": policy.fdr, "eta": eta, "lam": lam}
 
 
 def _write_results(
@@ -575,6 +581,7 @@ def _write_results(
         claim=str(decision.guarantee),
         guarantee=decision.guarantee,
         selected=selected,
+        members=decision.members,
         candidates=counts.total,
         calibration=len(counts.calibration),
         used=decision.choice.method.name,
@@ -635,11 +642,11 @@ def redecide(
             orientation=labelled_orientation(rows),
             notes=settings.notes,
             scored_together=settings.scored_together,
+            requires_holdout=True,
+            seed=settings.seed,
         )
         _write_selection(rows, draft.path, decision.rule, counts.calibration)
-        new_settings = _settings(
-            policy, settings.seed, settings.scores, settings.notes, together=settings.scored_together
-        )
+        new_settings = settings.model_copy(update=_method_settings(policy))
         return _write_results(draft, counts, decision, new_settings, before.usage, before.baseline, stored=[draft.home])
 
 

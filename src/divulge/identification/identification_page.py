@@ -67,6 +67,7 @@ _HEADINGS: Mapping[str, str] = {
     "void": "Guarantee void",
 }
 _EMPTY_HEADINGS: Mapping[str, str] = {
+    "leak": "Use for training shown, nothing identified",
     "plain": "Nothing identified",
     "doubt": "Nothing identified, in doubt",
     "void": "Guarantee void",
@@ -104,6 +105,8 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
         (f"{end} selected {score}", "–" if threshold is None else f"{sign * threshold:.6g}"),
         (f"share of members, estimated{_CAVEATS[standing]}", format_estimate(summary.usage)),
     ]
+    if n_members := case_file.count_members_shown(summary):
+        lines.append((f"members, at least{_CAVEATS[standing]}", f"{n_members:,} (95 % confidence)"))
     if summary.truth:
         lines.append(("realised false discovery proportion", format_estimate(summary.truth.fdp)))
         lines.append(("realised power", format_estimate(summary.truth.power)))
@@ -144,6 +147,8 @@ def headline(run: IdentificationRun) -> Headline:
     if run.summary.selected and run.summary.guarantee.says:
         details = (*details, _HARM)
     heading = _HEADINGS[tone] if run.summary.selected else _EMPTY_HEADINGS[tone]
+    if finding.startswith("At least"):
+        heading = _EMPTY_HEADINGS["leak"] + (", in doubt" if tone == "doubt" else "")
     return Headline(tone, finding, heading, details, _dot_pictures(run.summary), statement=text)
 
 
@@ -153,6 +158,7 @@ def settings_facts(run: IdentificationRun) -> dict[str, str]:
     compared = f"{summary.calibration:,} documents known not to have been used"
     return {
         "compared with": case_file.name_records(compared, summary),
+        **({"texts compared": f"column {settings.text!r}"} if settings.text and not settings.scored_together else {}),
         "share of the list that may be wrong": f"{format_percent(settings.fdr)} at most, on average (as asked for)",
         "Divulge": summary.divulge,
         "seed": str(settings.seed),
@@ -171,7 +177,11 @@ def sections(run: IdentificationRun) -> list[Section]:
         Section(CONDITIONS_TITLE, [BulletList(bullets, note=_CONDITIONS_NOTE)]),
         Section(ADVICE_TITLE, _advice(summary)),
         Section(
-            "Selection", [table, *(Paragraph(as_sentence(warning)) for warning in case_file.other_warnings(summary))]
+            "Selection",
+            [
+                table,
+                *map(Paragraph, map(as_sentence, [*case_file.other_warnings(summary), *filter(None, [summary.why])])),
+            ],
         ),
         Section(in_its_words("The documents"), _document_blocks(summary, listed, run.documents), annex=True),
         Section(in_its_words("Every document of the selection"), _row_blocks(summary, listed), annex=True),
@@ -262,6 +272,11 @@ def envelope_blocks(summary: IdentificationSummary, folder: Path) -> list[Block]
         f"looking.{thinned} The bound of the selection itself is one on average, which is "
         "another claim. It rests on the assumption of the selection."
     )
+    if (n_members := case_file.count_members_shown(summary)) > len(bounds) - bounds.false(len(bounds)):
+        note += (
+            f" These bounds count high scores. By the low ones, at least {n_members:,} of all candidates are members "
+            "(95 % confidence, by the same assumption), more than the curve's end says, and which ones cannot be said."
+        )
     chart = charts.lines({"at most": curve}, x="best candidates", y="share of non-members", log_x=True, whole=True)
     blocks: list[Block] = []
     if summary.selected:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 import shutil
+import unicodedata
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +26,7 @@ from divulge.run_directory import RunDirectory
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from divulge.tables import Table
     from divulge.tables.table import ColumnType
@@ -41,6 +43,11 @@ _MAX_VALUES = 5  # values in a message
 _TEXTS_PER_BATCH = 1 << 14  # small, because each row may hold a long document
 _ID_HASH_SEED = 0  # any: ids whose hashes repeat are compared themselves
 _HASHES_PER_BLOCK = 1 << 20
+NO_TEXT = "none"
+"""What stands in the place of a column of texts where no texts are to be compared."""
+_SAMPLED_ROWS = 200  # of each table, by which free text is told from names and categories
+_MIN_WORDS, _MIN_DISTINCT = 4, 0.5  # mean number of words of free text in one of the tables, and share of distinct ones
+_WORD = re.compile(r"[^\W\d_]{2,}")
 _CHANCE = 1e-6  # probability at which agreement between sets is taken for copies
 _HASH_BITS = 3  # of a hash, by which parts are told apart
 # Spellings of membership in lower case; a missing value means unknown.
@@ -88,6 +95,7 @@ class Columns:
         scores: one column, or several to learn from.
         id: unique identifiers; the row number where None.
         text: the documents, for the blind text control and to find overlap; None where there are none.
+        is_text_found: whether nobody named that column, so that messages say how to name another or none.
         truth: known membership, as true and false, yes and no, 1 and 0 or member and nonmember; a missing value
             where it is not known. None where it is known of no row.
         baseline: the score of a classifier that never saw the model, and its member-like end; None where there is none.
@@ -98,6 +106,7 @@ class Columns:
     text: str | None = None
     truth: str | None = None
     baseline: Score | None = None
+    is_text_found: bool = False
 
     @property
     def numbers(self) -> list[str]:
@@ -145,21 +154,71 @@ def resolve_columns(
     text: str | None = None,
     truth: str | None = None,
     baseline: str | None = None,
+    calibration: Table | None = None,
 ) -> Columns:
     """Return the columns a user named, with ``id`` and ``text`` taken where a table has columns of that name.
+
+    Where no column of texts is named and none is called so, the longest free text that stands in both tables is taken;
+    none at all if ``text`` is `NO_TEXT`.
+
+    Args:
+        table: the candidates.
+        scores: columns of scores, with or without their member-like end.
+        id: column of identifiers.
+        text: column of the documents.
+        truth: column of known membership.
+        baseline: column of a blind score.
+        calibration: the table to compare with, in which free text must stand as well.
 
     Raises:
         divulge.InputError: no score column named.
     """
     if not scores:
         raise InputError("score: name at least one column and its member-like end, such as loss:low")
-    return Columns(
+    columns = Columns(
         tuple(Score.parse(score) for score in scores),
         id=id or ("id" if "id" in table else None),
         text=text or ("text" if "text" in table else None),
         truth=truth,
         baseline=Score.parse(baseline) if baseline else None,
     )
+    if columns.text == NO_TEXT and NO_TEXT not in table:
+        return replace(columns, text=None)
+    if columns.text is None and calibration is not None:
+        others = {*columns.numbers, *columns.texts}
+        if found := find_free_texts([table, calibration], without=others):
+            return replace(columns, text=found[0], is_text_found=True)
+    return columns
+
+
+def find_free_texts(sets: Sequence[Table], *, without: Collection[str] = ()) -> list[str]:
+    """Return the columns that hold free text in all tables, the longest texts first.
+
+    Free text has a few words in each value, and few values that repeat; names, categories, dates and numbers are none.
+
+    Args:
+        sets: tables, of which the first rows are read.
+        without: columns that mean something else.
+
+    Raises:
+        divulge.InputError: a damaged file.
+    """
+    names = [
+        name
+        for name in sets[0].columns
+        if name not in without and all(name in each and each.column_type(name) in (tables.TEXT, "any") for each in sets)
+    ]
+    if not names:
+        return []
+    samples = [next(each.batches(dict.fromkeys(names, tables.TEXT), _SAMPLED_ROWS), None) for each in sets]
+    lengths: dict[str, float] = {}
+    for name in names:
+        columns = [[] if sample is None else sample[name].drop_nulls().to_list() for sample in samples]
+        if not all(columns) or min(len(set(texts)) / len(texts) for texts in columns) < _MIN_DISTINCT:
+            continue
+        if max(np.mean([len(_WORD.findall(text)) for text in texts]) for texts in columns) >= _MIN_WORDS:
+            lengths[name] = max(float(np.mean([len(text) for text in texts])) for texts in columns)
+    return sorted(lengths, key=lambda name: -lengths[name])
 
 
 def check_columns(table: Table, columns: Columns) -> None:
@@ -203,10 +262,9 @@ class CleaningOptions:
 
     Args:
         drop_nan: leave out rows whose score is missing instead of refusing them.
-        drop_overlap: leave out rows whose text is in ``excluded_digests``, or that stand in ``known_sets`` with the
-            same id and scores, instead of refusing them.
-        excluded_digests: digests of texts that no row may have, ascending.
-        known_sets: cleaned tables of known membership, whose rows none may repeat.
+        drop_overlap: leave out rows that stand in ``known_sets``, with the same text or the same id and scores, instead
+            of refusing them.
+        known_sets: cleaned tables of known membership, whose rows and texts none may repeat.
         keep_hashes: whether the table is to be one of the ``known_sets`` of others.
         seed: of the sample of texts.
         sample_size: largest size of that sample.
@@ -214,7 +272,6 @@ class CleaningOptions:
 
     drop_nan: bool = False
     drop_overlap: bool = False
-    excluded_digests: Array | None = None
     known_sets: tuple[CleanTable, ...] = ()
     keep_hashes: bool = False
     seed: int = 0
@@ -238,7 +295,7 @@ class CleanTable:
         row_hashes: of the id and of all scores of each usable row, ``[2, rows]``, where these were asked for.
         scores_digest: of all scores of the usable rows in their order.
         left_out: known set → hashes of the ids of rows that were left out as copies of its rows.
-        left_out_texts: digests of the texts of rows that were left out, as the calibration has them.
+        left_out_texts: known set → digests of the texts of rows that were left out, as it has them, ascending.
     """
 
     path: Path
@@ -251,7 +308,7 @@ class CleanTable:
     row_hashes: Array
     scores_digest: str
     left_out: Mapping[str, Array]
-    left_out_texts: Array
+    left_out_texts: Mapping[str, Array]
 
     def scan(self) -> pl.LazyFrame:
         """Return a lazy frame of the rows."""
@@ -292,7 +349,10 @@ def clean_table(table: Table, columns: Columns, folder: Path, options: CleaningO
         np.concatenate([*cleaner.row_hashes, np.empty((2, 0), np.uint64)], axis=1),
         cleaner.scores_digest.hexdigest(),
         {copies.known: np.concatenate([*copies.id_hashes, np.empty(0, np.uint64)]) for copies in cleaner.copies},
-        np.unique(np.concatenate([*cleaner.left_out_texts, np.empty(0, np.uint64)])),
+        {
+            name: np.unique(np.concatenate([*digests, np.empty(0, np.uint64)]))
+            for name, digests in cleaner.left_out_texts.items()
+        },
     )
     for known in cleaner.options.known_sets:
         if known.scores_digest == clean.scores_digest and surely_same_scores(known.scores(len(columns.scores))):
@@ -348,8 +408,8 @@ def leave_out_copies(known: CleanTable, candidates: CleanTable) -> CleanTable:
     conditions = []
     if len(ids := candidates.left_out.get(known.name, ())):
         conditions.append(~pl.col("id").hash(_ID_HASH_SEED).is_in(pl.Series(ids).implode()))
-    if known.name == "calibration" and len(candidates.left_out_texts):
-        conditions.append(~pl.col("text_digest").is_in(pl.Series(candidates.left_out_texts).implode()))
+    if len(digests := candidates.left_out_texts.get(known.name, ())):
+        conditions.append(~pl.col("text_digest").is_in(pl.Series(digests).implode()))
     if not conditions:
         return known
     kept = _keep_rows(known, pl.all_horizontal(conditions))
@@ -364,12 +424,14 @@ class _Cleaner:
     def __init__(self, name: str, columns: Columns, options: CleaningOptions) -> None:
         self._name, self._columns, self.options = name, columns, options
         self._membership = MembershipReader()
-        self.n_rows, self.n_usable, self.unusable, self.overlapping = 0, 0, _RowNumbers(), _RowNumbers()
+        self.n_rows, self.n_usable, self.unusable = 0, 0, _RowNumbers()
+        self.known_texts = {known.name: known.text_digests for known in self.options.known_sets if columns.text}
+        self.overlapping = {name: _RowNumbers() for name in self.known_texts}
         self.copies = [_Copies(known) for known in options.known_sets if known.has_ids and columns.id]
         self.row_hashes: list[Array] = []
         self.scores_digest = hashlib.blake2b(digest_size=16)
         self.text_digests: list[Array] = []
-        self.left_out_texts: list[Array] = []
+        self.left_out_texts: dict[str, list[Array]] = {name: [] for name in self.known_texts}
         self.text_sample = TextSample(options.sample_size)
         self.id_hashes = _Hashes()
 
@@ -409,15 +471,16 @@ class _Cleaner:
     def _exclude_texts(self, column: pl.Series, usable: Bools, row: Array) -> tuple[Bools, pl.Series]:
         """Return the usable rows whose text is not excluded, and digests, 0 without text; sample all texts."""
         texts = tables.to_array(column)
-        has_text = texts.astype(bool)
         digests = digest_texts(texts, self.options.seed)
+        has_text = digests != 0
         self.text_sample.add(digests, texts, has_text)
-        if self.options.excluded_digests is not None:
-            overlapping = usable & np.isin(digests, self.options.excluded_digests) & has_text
-            self.overlapping.add(row[overlapping])
-            self.left_out_texts.append(digests[overlapping])
-            usable = usable & ~overlapping
-        digests = np.where(has_text, digests, np.uint64(0))
+        is_elsewhere = np.zeros(len(texts), dtype=bool)
+        for name, known_digests in self.known_texts.items():
+            overlapping = usable & np.isin(digests, known_digests) & has_text
+            self.overlapping[name].add(row[overlapping])
+            self.left_out_texts[name].append(digests[overlapping])
+            is_elsewhere |= overlapping
+        usable = usable & ~is_elsewhere
         self.text_digests.append(digests[usable])
         return usable, pl.Series(digests)
 
@@ -438,19 +501,35 @@ class _Cleaner:
             )
         if self.unusable.number:
             notes.append(f"{self.unusable.number} {name} rows without a usable score were left out")
-        if self.overlapping.number and not self.options.drop_overlap:
-            raise InputError(
-                f"{name}: the text of {self.overlapping} is also in the calibration; a document cannot "
-                "be both a candidate and known to be unseen (--drop-overlap leaves it out of both)"
-            )
-        if self.overlapping.number:
-            notes.append(
-                f"{self.overlapping.number} {name} whose text is also in the calibration were left out of both"
-            )
+        notes += self._check_equal_texts()
         notes += self._check_copies()
         if self.n_rows and not self.n_usable:
             raise InputError(f"{name}: every row is also in another set; nothing is left")
         return tuple(notes)
+
+    def _check_equal_texts(self) -> list[str]:
+        """Return notes about rows whose text a known set has, too; raise where these are not to be left out."""
+        name, notes = self._name, []
+        for known, rows in self.overlapping.items():
+            if not rows.number:
+                continue
+            if not self.options.drop_overlap:
+                reason = {
+                    "candidates": "a document cannot be both a candidate and known to be unseen",
+                    "holdout": "a holdout that repeats the calibration tests nothing",
+                }.get(known if known == "members" else name, "no document can be in both")
+                sides = {"candidates": "both", "holdout": "the holdout"}.get(name)
+                remedies = [f"--drop-overlap leaves it out of {sides}"] if sides else []
+                if self._columns.is_text_found:
+                    remedies.append(
+                        f"column {self._columns.text!r} was taken for the documents; --text names another, and --text "
+                        f"{NO_TEXT} compares none"
+                    )
+                remedy = f" ({'; '.join(remedies)})" if remedies else ""
+                raise InputError(f"{name}: the text of {rows} is also in the {known}; {reason}{remedy}")
+            of_both = " of both" if name == "candidates" else ""
+            notes.append(f"{rows.number} {name} whose text is also in the {known} were left out{of_both}")
+        return notes
 
     def _check_copies(self) -> list[str]:
         """Return notes about rows that stand in a known set, too; raise where these are not to be left out."""
@@ -595,7 +674,9 @@ class MembershipReader:
 
 
 def digest_texts(texts: Array, seed: int) -> Array:
-    """Return a 64-bit digest per text, ``[n]`` uint64, the same on every machine; 0 where the text is None.
+    """Return a 64-bit digest per text, ``[n]`` uint64, the same on every machine; 0 where there is none.
+
+    Texts that differ in white space, in case or in how Unicode spells them are equal, see `normalise_text`.
 
     The probability that any of ``m`` texts shares its digest with a different one of ``n`` is about ``m n / 2^64``: 1
     in 18 million for a million of each. Such a collision counts as overlap, which removes a candidate and never adds
@@ -606,11 +687,27 @@ def digest_texts(texts: Array, seed: int) -> Array:
         array([512022889870262686,                  0], dtype=uint64)
     """
     salt = seeds.derive_seed(seed, "digests of texts").to_bytes(16, "little")
+    normalised = [normalise_text(text) if text else "" for text in texts.tolist()]
     digests = [
-        bytes(8) if text is None else hashlib.blake2b(text.encode(), digest_size=8, salt=salt).digest()
-        for text in texts.tolist()
+        hashlib.blake2b(text.encode(), digest_size=8, salt=salt).digest() if text else bytes(8) for text in normalised
     ]
     return np.frombuffer(b"".join(digests), "<u8")
+
+
+def normalise_text(text: str) -> str:
+    r"""Return a text without white space, invisible signs, case and the differences of Unicode's normal forms.
+
+    Copies of a document that differ in no more than these are one document.
+
+    Examples:
+        >>> normalise_text("The  \N{LATIN SMALL LIGATURE FI}rst line. ") == normalise_text("the first Line.")
+        True
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", folded))
+
+
+_INVISIBLE = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff]+")
 
 
 class TextSample:
