@@ -44,14 +44,13 @@ _SCORE_ERROR = 1e-12  # of a score, relative to 1 or its size, whichever way the
 _MAX_ENUMERATED_ROWS = 30
 _MAX_ENUMERATED_SUMS = 3**15
 
-STILL_LEAKS = (
-    "; several labels at once, and edges of the rounding, may be read all the same (labels.capacity bounds it)"
-)
 
-
-def describe_missing_code(spec: OracleSpec) -> str:
-    """Return how a refusal begins: that no code is known, which is not that nothing leaks."""
-    return f"metric: no code known here reads {spec.name} for certain at this precision"
+def describe_missing_code(spec: OracleSpec, reason: str) -> str:
+    """Return a refusal: that no code is known, and why, which is not that nothing leaks."""
+    return (
+        f"metric: no code known here reads {spec.name} for certain at this precision, so this is no all-clear: {reason}; "
+        "several labels at once, and edges of the rounding, may be read all the same (labels.capacity bounds it)"
+    )
 
 
 class InnerPlan(Protocol):
