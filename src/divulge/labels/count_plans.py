@@ -38,7 +38,7 @@ import numpy as np
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels import codes, metrics, single_rows
+from divulge.labels import codes, metrics, single_rows, stochastic
 from divulge.labels.codes import detecting_code, detecting_queries
 from divulge.labels.metrics import Evaluated, Linear, r_squared
 from divulge.labels.oracles import linear_coefficients, ratio_score
@@ -62,14 +62,33 @@ _MAX_LABEL_SUM = 20_000  # n times the largest class number, for more than two c
 _MAX_EVALUATED_ROWS = 2_000  # rows
 
 
-def plan_counts(spec: OracleSpec) -> QueryPlan:
+def require_bounded_noise(spec: OracleSpec) -> None:
+    """Refuse noise without a bound, and say what helps."""
+    if spec.noise_kind != "bounded":
+        raise InputError(
+            f"noise_kind: no code known here reads {spec.name} under {spec.noise_kind} noise; average m answers to each "
+            "submission, whose noise is √m times smaller, and declare bounded noise of six standard deviations of the "
+            "mean"
+        )
+
+
+def plan_counts(spec: OracleSpec, queries: int | None = None) -> QueryPlan:
     """Return the plan for accuracy, F1 or AUC.
 
+    Args:
+        spec: the oracle.
+        queries: how many to ask, for accuracy under noise without a bound.
+
     Raises:
-        divulge.InputError: noise or rounding hides single counts, or the noise is stochastic.
+        divulge.InputError: noise or rounding hides single counts, or the noise is stochastic (but for accuracy).
     """
-    if spec.noise_kind != "bounded":
-        raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
+    if spec.name == "accuracy" and spec.noise_kind != "bounded":
+        # One minus accuracy is the mean absolute error of predictions 0 and 1, all that signs submit.
+        signs = stochastic.plan_signs(replace(spec, metric="mae"), queries)
+        assert isinstance(signs.inner, stochastic.SignPlan), "as plan_signs makes it"
+        inner = AccuracySignPlan(signs.inner.spec, signs.inner.count, signs.inner.prime)
+        return QueryPlan(spec, signs.method, inner, signs.certificate)
+    require_bounded_noise(spec)
     threshold = {"accuracy": 1 / (2 * spec.n), "f1": 1 / (4 * spec.n), "auc": 1 / (4 * spec.n**2)}[spec.name]
     if spec.tolerance >= threshold:
         if (plan := single_rows.find_single_rows(spec)) is not None:
@@ -86,6 +105,15 @@ def _describe_hidden_labels(spec: OracleSpec, threshold: float) -> str:
         f"an error of ±{spec.tolerance:.3g} may hide single labels from the codes here, which need one below "
         f"{threshold:.3g}"
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AccuracySignPlan(stochastic.SignPlan):
+    """Signs for accuracy, with the specification of the mean absolute error that is one minus it."""
+
+    def read(self, answers: Floats) -> Reading:
+        """Read labels from the answers so far."""
+        return stochastic.SignPlan.read(self, 1 - answers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -345,8 +373,7 @@ def plan_top_ranks(spec: OracleSpec) -> QueryPlan:
     Raises:
         divulge.InputError: noise or rounding hides single rows, or the noise has no bound.
     """
-    if spec.noise_kind != "bounded":
-        raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
+    require_bounded_noise(spec)
     required = 2 * (spec.tolerance + _SCORE_ERROR)
     if required >= 1 / spec.n:
         raise InputError(describe_missing_code(spec, _describe_hidden_labels(spec, 1 / (2 * spec.n))))
@@ -526,8 +553,7 @@ def plan_ratio(spec: OracleSpec) -> QueryPlan:
     Raises:
         divulge.InputError: noise or rounding hides single counts, the noise has no bound, or there are too many rows.
     """
-    if spec.noise_kind != "bounded":
-        raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
+    require_bounded_noise(spec)
     max_label = spec.classes - 1
     if max_label > 1 and spec.n * max_label > _MAX_LABEL_SUM:
         raise InputError(f"n: for {spec.classes} classes at most {_MAX_LABEL_SUM // max_label} rows, got {spec.n}")
@@ -721,8 +747,7 @@ def plan_r_squared(spec: OracleSpec, design: Callable[[OracleSpec], QueryPlan]) 
     Raises:
         divulge.InputError: noise without a bound, or no code is known at this precision.
     """
-    if spec.noise_kind != "bounded":
-        raise InputError(f"noise_kind: r2 is attacked under bounded noise only, got {spec.noise_kind}")
+    require_bounded_noise(spec)
     required = 2 * (spec.tolerance + _SCORE_ERROR)
     found = _find_constants(spec) if required < 1 else None
     if found is None:

@@ -86,7 +86,7 @@ def design(
     if method in paper_codes.PAPER_METHODS:
         return paper_codes.plan_paper_code(spec, method)
     if spec.name in COUNT_METRICS:
-        return count_plans.plan_counts(spec)
+        return count_plans.plan_counts(spec, queries)
     if spec.class_weight is not None:
         linear_plans.check_class_counts(spec)
     options = _Options(guard, rigorous, max_bits)

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 _SCORE_ERROR = 1e-12  # of a score, whichever way the endpoint computes it
 _COUNTS = ("accuracy", "f1", "auc", "balanced_accuracy", "macro_f1", "mcc", "quadratic_weighted_kappa")
 _NEED_BOTH = ("auc", "balanced_accuracy", "macro_f1", "mcc", "quadratic_weighted_kappa")  # classes
-_ANSWERED = "the label of the row asked and the number of ones explain an answer"
+_APART = "one row and the number of ones tell an answer"
+_SHOWN = "labels 0 and 1 of one row are never rounded to the same answer"
 
 
 def score_counts(spec: OracleSpec, ones: Ints, predicted: int, hits: Array) -> Floats:
@@ -239,7 +240,7 @@ def find_single_rows(spec: OracleSpec) -> QueryPlan | None:
         return None
     zero, one, error, gap = values
     separation, needed = _separate(spec, zero, one, error)
-    method = _ANSWERED + (", for labels of both classes" if spec.name in _NEED_BOTH else "")
+    method = (_APART if needed else _SHOWN) + (", for labels of both classes" if spec.name in _NEED_BOTH else "")
     if separation > needed:
         certificate = Certificate(True, separation, needed, method)
         return QueryPlan(spec, "one row a query", SingleRowPlan(spec, zero, one, error, gap), certificate)
