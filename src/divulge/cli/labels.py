@@ -14,10 +14,12 @@ from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.labels import inference as labels_summary
 from divulge.report import labels_page, run_kinds
-from divulge.settings import ColumnNames, DefenceSettings, OracleSettings
+from divulge.settings import ColumnNames, DefenceSettings, OracleSettings, SeasonRules
 
 if TYPE_CHECKING:
-    from divulge.labels import HttpOracle, LabelInference, OracleSpec, QueryPlan, Submission
+    from collections.abc import Iterator, Sequence
+
+    from divulge.labels import HttpOracle, LabelInference, MenuItem, OracleSpec, QueryPlan, Submission
     from divulge.results import LabelsSummary
     from divulge.types import Ints
 
@@ -241,6 +243,7 @@ def show_defence(
     n: Rows,
     oracle: options.Oracle,
     defence: DefenceSettings,
+    season: SeasonRules,
     json: options.Json = False,
 ) -> None:
     """Which noise, rounding, clip or cap holds an attacker to an accuracy; what the usual defences protect and cost."""
@@ -248,7 +251,7 @@ def show_defence(
     result = label_attacks.defend(spec, defence.queries, defence.accuracy, seed=defence.seed)
     menu: Any = ()
     if n > 1:
-        menu = label_attacks.menu(spec, seed=defence.seed)
+        menu = label_attacks.menu(spec, **dict(season), seed=defence.seed)
     if json:
         printing.as_json({**results.to_json_values(result), "menu": results.to_json_values(menu)})
         return
@@ -282,3 +285,22 @@ def show_defence(
                 for item in menu
             ],
         )
+        for line in describe_menu(menu, n):
+            printing.line(line)
+
+
+def describe_menu(menu: Sequence[MenuItem], n: int) -> Iterator[str]:
+    """Yield what the table of usual defences leaves to be said in words.
+
+    Args:
+        menu: what `divulge.labels.menu` returned.
+        n: number of labels.
+    """
+    ladder = menu[-1]
+    if ladder.read:
+        yield (
+            f"Under the ladder ({ladder.setting}), one row after the other, our attack reads {ladder.read} of {n} labels "
+            f"in {min(ladder.queries, n + 1)} submissions."
+        )
+    if any(item.read is None for item in menu):
+        yield "-: no attack of ours is known there, which is no all-clear; what holds for any attack is \"at most\"."

@@ -18,7 +18,7 @@ from scipy import special, stats
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels import metrics
+from divulge.labels import metrics, single_rows
 from divulge.labels.design import design
 from divulge.labels.metrics import Evaluated, KnownRange, Linear, Metric
 from divulge.labels.oracles import COUNT_METRICS, RATIO_METRICS, Ladder, LocalOracle, OracleSpec, compute_score
@@ -448,13 +448,15 @@ def _count_right_labels(plan: QueryPlan, oracle: LocalOracle, truth: Ints, queri
 
 def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed: int) -> int | None:
     """Count labels read one at a time: flipping a row's prediction improves the score only if it was wrong."""
-    if spec.classes != 2 or spec.noise or spec.n > _MAX_MEASURED_ROWS or not (spec.adds_up or spec.name == "accuracy"):
+    is_count = single_rows.depends_on_counts(spec)
+    if spec.classes != 2 or spec.noise or spec.n > _MAX_MEASURED_ROWS or not (spec.adds_up or is_count):
         return None
     if not math.isfinite(answer_range(spec)):
         return None
     y = seeds.generator(seed, "labels", "menu").integers(0, 2, spec.n)
+    y[:2] = np.arange(2)[: spec.n]
     local = LocalOracle(replace(spec, decimals=None), y, seed)
-    ladder = Ladder((lambda p: 1 - local(p)) if spec.name == "accuracy" else local, step)
+    ladder = Ladder((lambda p: 1 - local(p)) if is_count else local, step)
     preferences = np.zeros(spec.n)
     best = ladder(_preferred_predictions(spec, preferences))
     n_rows_asked = min(queries - 1, spec.n)
@@ -470,8 +472,8 @@ def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed
 
 def _preferred_predictions(spec: OracleSpec, preferences: Floats) -> Array:
     """Return the most confident predictions of label 1 where the preference is 1, and of label 0 elsewhere."""
-    if spec.name == "accuracy":
-        return preferences
+    if single_rows.depends_on_counts(spec):
+        return preferences if spec.name in COUNT_METRICS else preferences.astype(np.int64)
     loss = spec.loss()
     return loss.predict(loss.two_sided * (1 - 2 * preferences), np.arange(2))
 
@@ -602,8 +604,8 @@ class Capacity:
     Args:
         labels_per_query: upper bound, whatever the query; on average over balanced labels, and in the worst case.
         bits_per_query: the same in bits.
-        threshold: a single label can be read for certain as long as an answer's error stays below this; NaN where
-            only the range of the metric counts.
+        threshold: a single label can be read for certain as long as an answer's error stays below this (of metrics
+            that need both classes: where both occur), and may be beyond; NaN where no such limit is known.
         queries: at least this many queries are needed for all n labels.
         binds: what limits: "noise", "rounding", "float arithmetic" or "number of labels".
         span: loss difference R that one label can make; infinity for losses on logits.
@@ -668,7 +670,7 @@ def capacity(spec: OracleSpec) -> Capacity:
     split = spec.scored != "all"
     each = math.log2(spec.classes + split)
     bits = min(bits, spec.n * each)
-    threshold = per_label / (4 if split else 2)
+    threshold = max(per_label / (4 if split else 2), single_rows.error_limit(spec))
     labels = bits / each
     queries = math.ceil(spec.n / labels - 1e-9) if labels > 0 else 0
     return Capacity(labels, bits, threshold, queries, binds, span)
@@ -692,7 +694,7 @@ def _range_capacity(spec: OracleSpec) -> Capacity:
         bits, binds = spec.n * math.log2(spec.classes), "number of labels"
     labels = bits / math.log2(spec.classes)
     queries = math.ceil(spec.n / labels - 1e-9) if labels > 0 else 0
-    return Capacity(labels, bits, math.nan, queries, binds, width)
+    return Capacity(labels, bits, single_rows.error_limit(spec) or math.nan, queries, binds, width)
 
 
 def _noise_deviation(spec: OracleSpec) -> float:

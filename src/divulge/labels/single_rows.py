@@ -271,20 +271,29 @@ def readable_numbers_of_ones(spec: OracleSpec, zero: Floats, one: Floats, error:
     return lowest > highest
 
 
-def separate_single_rows(spec: OracleSpec) -> float:
-    """Return how far answers for label 1 lie from those for 0, whatever the number of ones; NaN where not apart.
+def depends_on_counts(spec: OracleSpec) -> bool:
+    """Return True if the metric is one of those of two classes that count rows, or rank them."""
+    return isinstance(spec.metric, str) and spec.name in _COUNTS and spec.classes == 2
+
+
+def error_limit(spec: OracleSpec) -> float:
+    """Return the error of an answer below which one row is read whatever the number of ones; 0 where none is known.
 
     Examples:
         >>> from divulge.labels import OracleSpec
-        >>> round(separate_single_rows(OracleSpec("auc", n=11)), 6)
-        0.1
+        >>> round(error_limit(OracleSpec("auc", n=11)), 6)
+        0.05
     """
-    if spec.name not in _COUNTS or spec.classes != 2 or spec.n < 2 or spec.scored != "all":
-        return math.nan
-    values = _row_answers(spec)
-    assert values is not None, "a metric of counts has answers"
-    separation = _plain_separation(spec, values[0], values[1])
-    return separation if separation > 0 else math.nan
+    if not depends_on_counts(spec) or spec.n < 3 or spec.scored != "all":
+        return 0.0
+    return max(_plain_separation(spec, *_count_answers(spec)) / 2, 0.0)
+
+
+def _count_answers(spec: OracleSpec) -> tuple[Floats, Floats]:
+    """Return the scores of one row predicted 1, where its label is 0 and where it is 1, for each number of ones."""
+    n, ones = spec.n, np.arange(spec.n + 1)
+    zero = np.where(ones < n, score_counts(spec, ones, 1, 0), np.nan)
+    return zero, np.where(ones > 0, score_counts(spec, ones, 1, np.minimum(ones, 1)), np.nan)
 
 
 def _row_answers(spec: OracleSpec) -> tuple[Floats, Floats, float, float] | None:
@@ -292,10 +301,8 @@ def _row_answers(spec: OracleSpec) -> tuple[Floats, Floats, float, float] | None
     n, ones = spec.n, np.arange(spec.n + 1)
     if spec.noise_kind != "bounded" or spec.scored != "all" or spec.classes != 2 or n < 2:
         return None
-    if spec.name in _COUNTS and isinstance(spec.metric, str):
-        zero = np.where(ones < n, score_counts(spec, ones, 1, 0), np.nan)
-        one = np.where(ones > 0, score_counts(spec, ones, 1, np.minimum(ones, 1)), np.nan)
-        return zero, one, _SCORE_ERROR, 0.0
+    if depends_on_counts(spec):
+        return (*_count_answers(spec), _SCORE_ERROR, 0.0)
     if not spec.adds_up or spec.class_weight is not None or spec.name in metrics.ROOTS:
         return None
     loss = spec.loss()
