@@ -296,11 +296,11 @@ def describe_menu(menu: Sequence[MenuItem], n: int) -> Iterator[str]:
         menu: what `divulge.labels.menu` returned.
         n: number of labels.
     """
-    ladder = menu[-1]
-    if ladder.read:
+    gain = next(item for item in menu if item.name == "minimum gain")
+    if gain.read:
         yield (
-            f"Under the ladder ({ladder.setting}), one row after the other, our attack reads {ladder.read} of {n} labels "
-            f"in {min(ladder.queries, n + 1)} submissions."
+            f"With the minimum gain ({gain.setting}) our attack still reads {gain.read} of {n} labels, one row after "
+            f"the other, in {min(gain.queries, n + 1)} submissions."
         )
     if any(item.read is None for item in menu):
-        yield "-: no attack of ours is known there, which is no all-clear; what holds for any attack is \"at most\"."
+        yield '-: no attack of ours is known there, which is no all-clear; what holds for any attack is "at most".'

@@ -66,9 +66,9 @@ def require_bounded_noise(spec: OracleSpec) -> None:
     """Refuse noise without a bound, and say what helps."""
     if spec.noise_kind != "bounded":
         raise InputError(
-            f"noise_kind: no code known here reads {spec.name} under {spec.noise_kind} noise; average m answers to each "
-            "submission, whose noise is √m times smaller, and declare bounded noise of six standard deviations of the "
-            "mean"
+            f"noise_kind: no code known here reads {spec.name} under {spec.noise_kind} noise; average m answers to "
+            "each submission, whose noise is √m times smaller, and declare bounded noise of six standard deviations of "
+            "the mean"
         )
 
 

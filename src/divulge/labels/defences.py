@@ -293,7 +293,7 @@ class MenuItem:
     """One defence: its protection and its cost.
 
     Args:
-        name: "as it is", "private split", "submissions per day", "rounding" or "ladder".
+        name: "as it is", "private split", "submissions per day", "rounding", "minimum gain" or "ladder".
         setting: what it is set to.
         queries: submissions that an attacker has in a season.
         readable: no attacker determines more labels than this in a season, on average over balanced labels: bits that
@@ -329,8 +329,9 @@ def menu(
         per_day: submissions that a team has a day.
         public: share of the rows that a public leaderboard scores; the final ranking is by the others.
         decimals: to which scores are rounded.
-        step: of the Ladder (Blum and Hardt, 2015), which shows a new score only when it beats the team's best by this
-            much; by default 1 (or the range of a score, if that is less) over twice the root of n.
+        step: minimum gain, with which a new score is shown only when it beats the team's best by this much, and step
+            of the Ladder (Blum and Hardt, 2015), which shows it rounded to steps besides; by default 1 (or the range of
+            a score, if that is less) over twice the root of n.
         seed: of simulated labels, submissions and noise.
 
     Raises:
@@ -382,11 +383,19 @@ def menu(
             "rounding", f"{coarse.decimals} decimals", coarse, season, defended_scores(coarse), spec.n,
         ),
         MenuItem(
-            "ladder",
+            "minimum gain",
             f"a new score only {step:.3g} better than the team's best",
             season,
+            min(spec.n, _readable_through_gains(spec, step, season)),
+            _count_read_through_ladder(spec, step, season, seed, in_steps=False),
+            rank_correlation(spec, plain, seed=seed),
+        ),
+        MenuItem(
+            "ladder",
+            f"the same, in steps of {step:.3g}",
+            season,
             min(spec.n, _readable_through_ladder(spec, step, season)),
-            _count_read_through_ladder(spec, step, season, seed),
+            _count_read_through_ladder(spec, step, season, seed, in_steps=True),
             rank_correlation(spec, defended_scores(spec, step=step), seed=seed),
         ),
     )  # fmt: skip
@@ -399,6 +408,21 @@ def _readable_through_ladder(spec: OracleSpec, step: float, queries: int) -> int
         return spec.n
     levels = math.floor(width / step + 1e-9) + 3
     bits = (math.lgamma(queries + levels + 1) - math.lgamma(queries + 1) - math.lgamma(levels + 1)) / math.log(2)
+    return math.floor(bits / math.log2(spec.classes) + 1e-9)
+
+
+def _readable_through_gains(spec: OracleSpec, step: float, queries: int) -> int:
+    """Return the labels that the best scores so far can hold, each at least a step better than the one before.
+
+    k times the best changes, at some k of the queries, to one of the values there are: at most ``C(Q, k)·V^k/k!`` ways.
+    """
+    width = answer_range(spec)
+    if not math.isfinite(width):
+        return spec.n
+    most = min(queries, math.floor(width / step + 1e-9) + 1)
+    value_bits, k = answer_bits(spec), np.arange(most + 1)
+    ways = special.gammaln(queries + 1) - 2 * special.gammaln(k + 1) - special.gammaln(queries - k + 1)
+    bits = special.logsumexp(ways + k * value_bits * math.log(2)) / math.log(2)
     return math.floor(bits / math.log2(spec.classes) + 1e-9)
 
 
@@ -446,8 +470,16 @@ def _count_right_labels(plan: QueryPlan, oracle: LocalOracle, truth: Ints, queri
     return max(0, round((right - chance) / (1 - 1 / plan.spec.classes)))
 
 
-def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed: int) -> int | None:
-    """Count labels read one at a time: flipping a row's prediction improves the score only if it was wrong."""
+def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed: int, *, in_steps: bool) -> int | None:
+    """Count labels read one at a time: flipping a row's prediction improves the score only if it was wrong.
+
+    Args:
+        spec: the oracle.
+        step: minimum gain.
+        queries: how many are asked.
+        seed: of the labels.
+        in_steps: as the Ladder shows scores; else as they are, to the oracle's decimals.
+    """
     is_count = single_rows.depends_on_counts(spec)
     if spec.classes != 2 or spec.noise or spec.n > _MAX_MEASURED_ROWS or not (spec.adds_up or is_count):
         return None
@@ -456,7 +488,8 @@ def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed
     y = seeds.generator(seed, "labels", "menu").integers(0, 2, spec.n)
     y[:2] = np.arange(2)[: spec.n]
     local = LocalOracle(replace(spec, decimals=None), y, seed)
-    ladder = Ladder((lambda p: 1 - local(p)) if is_count else local, step)
+    score = (lambda p: 1 - local(p)) if is_count else local
+    ladder = Ladder(score, step) if in_steps else _MinimumGain(score, step, spec.decimals)
     preferences = np.zeros(spec.n)
     best = ladder(_preferred_predictions(spec, preferences))
     n_rows_asked = min(queries - 1, spec.n)
@@ -466,8 +499,27 @@ def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed
         if answer == best:
             preferences[row] = 0.0
         best = answer
+    if not preferences.any():
+        return 0  # no row showed
     right = int((preferences[:n_rows_asked] == y[:n_rows_asked]).sum())
     return max(0, 2 * right - n_rows_asked)
+
+
+@dataclass(slots=True)
+class _MinimumGain:
+    """The best score so far, where a new one has to beat it by a step; smaller is better."""
+
+    oracle: Callable[[Array], float]
+    step: float
+    decimals: int | None
+    best: float = math.inf
+
+    def __call__(self, predictions: Array) -> float:
+        score = self.oracle(predictions)
+        # An endpoint's floats may fall on either side where a gain is just as large as the step.
+        if score <= self.best - self.step + 1e-12:
+            self.best = score
+        return self.best if self.decimals is None else round(self.best, self.decimals)
 
 
 def _preferred_predictions(spec: OracleSpec, preferences: Floats) -> Array:

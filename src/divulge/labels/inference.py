@@ -20,6 +20,7 @@ from divulge.labels.defences import capacity, defend, is_larger_better
 from divulge.labels.design import design
 from divulge.labels.oracles import LocalOracle, OracleSpec, QuotaReachedError, check_scored_mask, noise_bound
 from divulge.labels.plans import QueryPlan
+from divulge.labels.single_rows import SingleRowPlan
 from divulge.labels.stochastic import SignPlan, queries_to_prove
 from divulge.results import MEANING, CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 from divulge.validation import check_bool, check_instance, check_labels, check_vector, format_value, require_callable
@@ -48,8 +49,8 @@ _COMMON_SCALES = {
 }
 
 _WHAT_TO_CHECK = (
-    "check metric, clip, decimals, noise, number of rows, submission (rows, or positive: one column) and scored (a number "
-    "of rows, or unknown, where not all count)"
+    "check metric, clip, decimals, noise, number of rows, submission (rows, or positive: one column) and scored (a "
+    "number of rows, or unknown, where not all count)"
 )
 _MIN_LADDER_ANSWERS = 6  # that never get worse, as those of a ladder; others do by chance once in 720
 _MIN_REPEATS = 3
@@ -282,6 +283,10 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
             caveat = (
                 f"{int((~proven).sum()):,} more are best guesses, and proving all takes about {n_queries:,} queries"
             )
+    if contradiction is None and not caveat and isinstance(plan.inner, SingleRowPlan) and not proven.all():
+        n_open, is_asked = int((~proven).sum()), not np.isnan(plan_answers[: plan.spec.n]).any()
+        caveat = f"{n_open:,} more stay open: no code known here reads them at this precision, which is no all-clear"
+        caveat = caveat if is_asked else ""
     return LabelInference(
         labels=reading.labels,
         certain=reading.certain & proven,

@@ -48,8 +48,9 @@ _MAX_ENUMERATED_SUMS = 3**15
 def describe_missing_code(spec: OracleSpec, reason: str) -> str:
     """Return a refusal: that no code is known, and why, which is not that nothing leaks."""
     return (
-        f"metric: no code known here reads {spec.name} for certain at this precision, so this is no all-clear: {reason}; "
-        "several labels at once, and edges of the rounding, may be read all the same (labels.capacity bounds it)"
+        f"metric: no code known here reads {spec.name} for certain at this precision, so this is no all-clear: "
+        f"{reason}; several labels at once, and edges of the rounding, may be read all the same "
+        "(labels.capacity bounds it)"
     )
 
 

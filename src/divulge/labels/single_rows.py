@@ -40,7 +40,7 @@ _APART = "one row and the number of ones tell an answer"
 _SHOWN = "labels 0 and 1 of one row are never rounded to the same answer"
 
 
-def score_counts(spec: OracleSpec, ones: Ints, predicted: int, hits: Array) -> Floats:
+def score_counts(spec: OracleSpec, ones: Ints, predicted: int, hits: int | Ints) -> Floats:
     """Return the scores of a submission of 1 (above all others) for some rows, NaN where there is none.
 
     Args:
@@ -129,7 +129,7 @@ class SingleRowPlan:
         return best
 
     def possible_labels(self, answers: Floats, times: int) -> tuple[Bools, Ints]:
-        """Return whether a labelling that explains the answers has label 0, and label 1, for each row; and how many ones.
+        """Return, for each row, whether a labelling that explains the answers has label 0, and label 1; and the ones.
 
         Args:
             answers: ``[count]``, NaN where there is none.
