@@ -20,7 +20,7 @@ from divulge.labels.defences import capacity, defend, is_larger_better
 from divulge.labels.design import design
 from divulge.labels.oracles import LocalOracle, OracleSpec, QuotaReachedError, check_scored_mask, noise_bound
 from divulge.labels.plans import QueryPlan
-from divulge.labels.single_rows import SingleRowPlan
+from divulge.labels.single_rows import SingleRowPlan, find_checked_rows
 from divulge.labels.stochastic import SignPlan, queries_to_prove
 from divulge.results import MEANING, CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 from divulge.validation import check_bool, check_instance, check_labels, check_vector, format_value, require_callable
@@ -277,16 +277,8 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
         n_open = (n_controls - int((~np.isnan(control_answers)).sum())) * int(determined.any())
         caveat = _find_caveat(plan.spec, checked, n_open, disagreement)
     proven = determined & (not caveat)
-    if contradiction is None and not caveat and isinstance(plan.inner, SignPlan) and not proven.all():
-        n_queries = queries_to_prove(plan.inner.spec)
-        if plan.count < n_queries:
-            caveat = (
-                f"{int((~proven).sum()):,} more are best guesses, and proving all takes about {n_queries:,} queries"
-            )
-    if contradiction is None and not caveat and isinstance(plan.inner, SingleRowPlan) and not proven.all():
-        n_open, is_asked = int((~proven).sum()), not np.isnan(plan_answers[: plan.spec.n]).any()
-        caveat = f"{n_open:,} more stay open: no code known here reads them at this precision, which is no all-clear"
-        caveat = caveat if is_asked else ""
+    if contradiction is None and not caveat:
+        proven, caveat = _find_open_rows(plan, reading.labels, determined, plan_answers)
     return LabelInference(
         labels=reading.labels,
         certain=reading.certain & proven,
@@ -299,6 +291,36 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
         checked=bool(proven.any()),
         caveat=caveat,
     )
+
+
+def _find_open_rows(plan: QueryPlan, labels: Ints, determined: Bools, answers: Floats) -> tuple[Bools, str]:
+    """Return which of the determined labels are proven, and what is to be said of the others and of rows left open.
+
+    Args:
+        plan: the queries.
+        labels: read, ``[n]``.
+        determined: by the answers, bool ``[n]``.
+        answers: to the plan, ``[count]``.
+    """
+    n_open = int((~determined).sum())
+    if isinstance(plan.inner, SignPlan):
+        n_queries = queries_to_prove(plan.inner.spec) if n_open else 0
+        told = f"{n_open:,} more are best guesses, and proving all takes about {n_queries:,} queries"
+        return determined, told if plan.count < n_queries else ""
+    if not isinstance(plan.inner, SingleRowPlan):
+        return determined, ""
+    proven, caveats = determined, []
+    if plans.is_coarse(plan.spec) and determined.any():
+        proven = determined & find_checked_rows(plan.spec, labels, plan.controls)
+        if n_unchecked := int((determined & ~proven).sum()):
+            caveats.append(
+                f"{n_unchecked:,} of them are not proven, as no control query would show at this precision that the "
+                "endpoint scores their rows otherwise"
+            )
+    if n_open and not np.isnan(answers[: plan.spec.n]).any():
+        told = f"{n_open:,} more stay open: no code known here reads them at this precision, which is no all-clear"
+        caveats.append(told)
+    return proven, "; ".join(caveats)
 
 
 def _find_caveat(spec: OracleSpec, answers: Floats, n_open: int, disagreement: Contradiction | None) -> str:

@@ -19,7 +19,7 @@ the rounding: all other rows are predicted such that either label costs them the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +30,8 @@ from divulge.labels.oracles import linear_coefficients
 from divulge.labels.plans import Certificate, QueryPlan, Reading, float_error
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
@@ -269,6 +271,60 @@ def readable_numbers_of_ones(spec: OracleSpec, zero: Floats, one: Floats, error:
         return (one - zero)[1:-1] > 2 * (spec.tolerance + error)
     lowest, highest = _shown_edges(spec, zero[1:-1], one[1:-1], error)
     return lowest > highest
+
+
+def find_checked_rows(spec: OracleSpec, labels: Ints, controls: Sequence[Array]) -> Bools:
+    """Flag rows of which some control query would have shown that the label is another, or that the row is not scored.
+
+    Args:
+        spec: the oracle.
+        labels: read, ``[n]``; the control queries were answered as they imply.
+        controls: submissions of 0 and 1.
+
+    Returns:
+        Bool ``[n]``.
+    """
+    n, n_ones = spec.n, int(labels.sum())
+    is_seen = np.zeros((2, n), dtype=bool)
+    smaller = replace(spec, n=n - 1)
+    for submission in controls:
+        is_one = np.asarray(submission) > 0
+        predicted, hits = int(is_one.sum()), int(labels[is_one].sum())
+        implied = _score(spec, n_ones, predicted, hits)
+        for in_set in (False, True):
+            for label in (0, 1):
+                rows = (is_one == in_set) & (labels == label)
+                sign = 1 - 2 * label
+                flipped = _score(spec, n_ones + sign, predicted, hits + sign * in_set)
+                dropped = _score(smaller, n_ones - label, predicted - in_set, hits - label * in_set)
+                is_seen[0, rows] |= _differs(spec, flipped, implied)
+                is_seen[1, rows] |= _differs(spec, dropped, implied)
+    return is_seen[0] & is_seen[1]
+
+
+def _score(spec: OracleSpec, ones: int, predicted: int, hits: int) -> float:
+    return float(score_counts(spec, np.array([ones]), predicted, hits)[0])
+
+
+def _differs(spec: OracleSpec, value: float, implied: float) -> bool:
+    """Return True if a score, noisy and rounded, is never taken for the implied one."""
+    if math.isnan(value) or math.isnan(implied):
+        return False  # what an endpoint says where a score is not defined is not known
+    allowed, off = spec.tolerance + _SCORE_ERROR, spec.noise + _SCORE_ERROR
+    ends = np.array([value - off, value + off])
+    # Rounding may go either way at an edge.
+    shown = ends if not spec.rounding else np.array([_round_down(spec, ends[0]), _round_up(spec, ends[1])])
+    return bool(shown[0] > implied + allowed or shown[1] < implied - allowed)
+
+
+def _round_down(spec: OracleSpec, value: float) -> float:
+    """Return the lowest number that a value may be rounded to."""
+    assert spec.decimals is not None, "only rounded answers have steps"
+    return math.ceil((value - spec.rounding - _SCORE_ERROR) * 10.0**spec.decimals) * 10.0**-spec.decimals
+
+
+def _round_up(spec: OracleSpec, value: float) -> float:
+    return -_round_down(spec, -value)
 
 
 def depends_on_counts(spec: OracleSpec) -> bool:
