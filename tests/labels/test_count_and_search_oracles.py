@@ -70,7 +70,7 @@ def test_noise_without_a_bound_is_said_by_name(metric, kind):
         "mcc": count_plans.plan_ratio,
         "r2": lambda spec: count_plans.plan_r_squared(spec, labels.design),
     }
-    with pytest.raises(InputError, match=f"{metric} is attacked under bounded noise only, got {kind}"):
+    with pytest.raises(InputError, match=f"no code known here reads {metric} under {kind} noise"):
         plans.get(metric, count_plans.plan_counts)(spec)
 
 

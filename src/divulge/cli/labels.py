@@ -227,6 +227,10 @@ def _summarise(
         printing.as_json(results.to_json_values(summary))
     if inference.contradiction is not None:
         printing.error(f"{inference.contradiction}; no labels are given, as nothing follows from a wrong specification")
+        if inference.contradiction.looks.startswith(("constant", "repeated")):
+            printing.error(
+                f"answers also repeat under a rule that shows the best score so far, {labels_summary.RULE_LEAKS}"
+            )
         raise typer.Exit(Exit.CONTRADICTED)
     return summary
 

@@ -55,7 +55,7 @@ _WHAT_TO_CHECK = (
 _MIN_LADDER_ANSWERS = 6  # that never get worse, as those of a ladder; others do by chance once in 720
 _MIN_REPEATS = 3
 _N_SPLIT_CHANCES = 100  # a guess of the number of scored rows may be an accident once in ten
-_RULE_LEAKS = (
+RULE_LEAKS = (
     "which protects no label that is worth more than the gain: each row asked alone improves the score where its label "
     "is guessed right (labels.menu, or labels defend --step, counts what leaks)"
 )
@@ -448,15 +448,12 @@ def describe_pattern(answers: Floats, spec: OracleSpec) -> str:
     """Describe a pattern in the answers themselves: constant, rounded or repeated; "" when there is none."""
     given_answers = answers[~np.isnan(answers)]
     if len(given_answers) > 2 and np.ptp(given_answers) == 0:
-        return (
-            f"constant (every answer is {given_answers[0]:g}), as also from a rule that shows the best score so far, "
-            f"{_RULE_LEAKS}"
-        )
+        return f"constant (every answer is {given_answers[0]:g})"
     if _looks_like_ladder(given_answers, spec):
         n_repeats = int((np.diff(given_answers) == 0).sum())
         return (
             f"like the best score so far ({n_repeats} answers repeat the one before, none is worse), as a ladder or a "
-            f"minimum gain shows it, {_RULE_LEAKS}"
+            f"minimum gain shows it, {RULE_LEAKS}"
         )
     if looks := _describe_rounding(given_answers, spec):
         return looks
