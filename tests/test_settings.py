@@ -68,7 +68,7 @@ COMMANDS = {
     ("labels", "design"): [settings.OracleSettings, settings.DesignSettings],
     ("labels", "simulate"): [settings.OracleSettings, settings.DesignSettings],
     ("labels", "attack"): [settings.OracleSettings, settings.DesignSettings],
-    ("labels", "defend"): [settings.OracleSettings, settings.DefenceSettings],
+    ("labels", "defend"): [settings.OracleSettings, settings.DefenceSettings, settings.SeasonRules],
 }
 OF_PYTHON_ALONE = {(("extract",), "near"), (("extract",), "confidence")}  # rarely used
 

@@ -1187,14 +1187,23 @@ class DefenceSettings(SeedSetting):
     )
 
 
-class SeasonSettings(SeedSetting):
-    """Settings of `divulge.labels.menu`: a season, and the usual defences in it."""
+class SeasonRules(Settings):
+    """A host's own rules over a season: options of `divulge labels defend`."""
 
     days: Integer = Field(90, ge=1, le=10**6, description="Length of the season.")
     per_day: Integer = Field(5, ge=1, le=10**6, description="Submissions that a team has a day.")
     public: Rate = Field(0.3, description="Share of the rows that a public leaderboard scores.")
+    step: Annotated[Number, Field(gt=0)] | None = Field(
+        None,
+        description="Minimum gain, the step of the Ladder: a new score is shown only when it beats the team's best by "
+        "this much (default: half a score's range, 1 at most, over the root of n).",
+    )
+
+
+class SeasonSettings(SeasonRules, SeedSetting):
+    """Settings of `divulge.labels.menu`: a season, and the usual defences in it."""
+
     decimals: Integer = Field(3, ge=0, le=15, description="Decimals that scores are rounded to.")
-    step: Annotated[Number, Field(gt=0)] | None = Field(None, description="Step of the Ladder.")
 
 
 # Weights of a shallow network.

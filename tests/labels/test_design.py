@@ -11,7 +11,7 @@ from divulge import labels, validation
 from divulge.errors import InputError
 from divulge.labels import stochastic
 from divulge.labels.oracles import OracleSpec
-from divulge.labels.plans import STILL_LEAKS, describe_missing_code
+from divulge.labels.plans import describe_missing_code
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,11 @@ def test_losses_between_labels_that_noise_may_hide_are_refused_with_the_threshol
         reach = spec.loss().span / (2 * rows)
         with pytest.raises(InputError) as error:
             labels.design(spec)
-        assert str(error.value) == (
-            f"{describe_missing_code(spec)}: one label moves the answer by at most {2 * reach:.3g}, and an error of "
-            f"±50 may hide it; it leaks once the error is below {reach:.3g}{STILL_LEAKS}"
+        reason = (
+            f"one label moves the answer by at most {2 * reach:.3g}, and an error of ±50 may hide it from the codes "
+            f"here, which need one below {reach:.3g}"
         )
+        assert str(error.value) == describe_missing_code(spec, reason)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
@@ -153,16 +154,17 @@ def test_the_variance_of_an_answer_is_that_of_the_noise_and_of_a_uniform_last_de
 
 
 @pytest.mark.parametrize(("options", "rows"), [({}, 50), ({"reduction": "sum"}, 1), ({"scored": 20}, 20)])
-def test_where_no_label_leaks_it_is_said_how_little_one_moves_and_at_which_error_it_would_leak(options, rows):
+def test_where_no_code_is_known_it_is_said_how_little_one_label_moves_and_which_error_codes_need(options, rows):
     spec = labels.OracleSpec(metric="log_loss", n=50, clip=0.01, noise=100.0, **options)
     with pytest.raises(InputError) as error:
         labels.design(spec)
     told, moved = str(error.value), math.log(0.99 / 0.01) / rows
     if "scored" in options:  # whether a row counts is asked as well
         assert (
-            f"an error of ±100 may hide single rows of the split; it leaks once the error is below {moved / 4:.3g}"
-            in told
+            "an error of ±100 may hide single rows of the split from the codes here, which need one below "
+            f"{moved / 4:.3g}" in told
         )
         return
     assert f"one label moves the answer by at most {moved:.3g}, and an error of ±100 may hide it" in told
-    assert f"it leaks once the error is below {moved / 2:.3g}; several labels at once" in told
+    assert f"from the codes here, which need one below {moved / 2:.3g}; several labels at once" in told
+    assert "this is no all-clear" in told

@@ -89,8 +89,15 @@ def test_the_interval_covers_the_mean_over_many_competitions():
 def test_no_attack_of_ours_reads_more_than_is_readable(options):
     spec = labels.OracleSpec(**({"n": 60, "decimals": 5} | options))
     items = labels.menu(spec, days=4, per_day=3)
-    assert [item.name for item in items] == ["as it is", "private split", "submissions per day", "rounding", "ladder"]
-    assert [item.queries for item in items] == [12, 12, 4, 12, 12]
+    assert [item.name for item in items] == [
+        "as it is",
+        "private split",
+        "submissions per day",
+        "rounding",
+        "minimum gain",
+        "ladder",
+    ]
+    assert [item.queries for item in items] == [12, 12, 4, 12, 12, 12]
     for item in items:
         assert 0 <= item.readable <= 60
         assert item.read is None or item.read <= item.readable, item

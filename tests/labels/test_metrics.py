@@ -194,7 +194,7 @@ def test_where_no_code_is_known_it_says_so():
     with pytest.raises(dv.InputError, match="only the range is known"):
         labels.design(labels.OracleSpec(labels.KnownRange(0, 1), n=300, decimals=4))
     with pytest.raises(dv.InputError, match="the number of ones has to be read"):
-        labels.design(labels.OracleSpec("r2", n=100, decimals=1))
+        labels.design(labels.OracleSpec("r2", n=100, decimals=0))
 
 
 @pytest.mark.parametrize(("low", "high", "decimals"), [(0, 1, 2), (-1, 1, 1), (0.004, 0.996, 2), (0.3, 0.31, 3)])

@@ -220,7 +220,8 @@ def test_answers_with_more_decimals_than_declared_come_before_those_that_fit_no_
 def test_labels_are_told_in_words():
     contradiction = inference.Contradiction("x")
     assert str(contradiction) == (
-        "the answers contradict the specification: x; check metric, clip, decimals, noise and number of rows"
+        "the answers contradict the specification: x; check metric, clip, decimals, noise, number of rows, submission "
+        "(rows, or positive: one column) and scored (a number of rows, or unknown, where not all count)"
     )
     exact = answers_of(PLAN)
     whole = labels.read(PLAN, np.r_[exact, [LocalOracle(SPEC, Y).exact(query) for query in PLAN.controls]])

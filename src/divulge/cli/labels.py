@@ -14,10 +14,12 @@ from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.labels import inference as labels_summary
 from divulge.report import labels_page, run_kinds
-from divulge.settings import ColumnNames, DefenceSettings, OracleSettings
+from divulge.settings import ColumnNames, DefenceSettings, OracleSettings, SeasonRules
 
 if TYPE_CHECKING:
-    from divulge.labels import HttpOracle, LabelInference, OracleSpec, QueryPlan, Submission
+    from collections.abc import Iterator, Sequence
+
+    from divulge.labels import HttpOracle, LabelInference, MenuItem, OracleSpec, QueryPlan, Submission
     from divulge.results import LabelsSummary
     from divulge.types import Ints
 
@@ -225,6 +227,10 @@ def _summarise(
         printing.as_json(results.to_json_values(summary))
     if inference.contradiction is not None:
         printing.error(f"{inference.contradiction}; no labels are given, as nothing follows from a wrong specification")
+        if inference.contradiction.looks.startswith(("constant", "repeated")):
+            printing.error(
+                f"answers also repeat under a rule that shows the best score so far, {labels_summary.RULE_LEAKS}"
+            )
         raise typer.Exit(Exit.CONTRADICTED)
     return summary
 
@@ -241,6 +247,7 @@ def show_defence(
     n: Rows,
     oracle: options.Oracle,
     defence: DefenceSettings,
+    season: SeasonRules,
     json: options.Json = False,
 ) -> None:
     """Which noise, rounding, clip or cap holds an attacker to an accuracy; what the usual defences protect and cost."""
@@ -248,7 +255,7 @@ def show_defence(
     result = label_attacks.defend(spec, defence.queries, defence.accuracy, seed=defence.seed)
     menu: Any = ()
     if n > 1:
-        menu = label_attacks.menu(spec, seed=defence.seed)
+        menu = label_attacks.menu(spec, **dict(season), seed=defence.seed)
     if json:
         printing.as_json({**results.to_json_values(result), "menu": results.to_json_values(menu)})
         return
@@ -282,3 +289,22 @@ def show_defence(
                 for item in menu
             ],
         )
+        for line in describe_menu(menu, n):
+            printing.line(line)
+
+
+def describe_menu(menu: Sequence[MenuItem], n: int) -> Iterator[str]:
+    """Yield what the table of usual defences leaves to be said in words.
+
+    Args:
+        menu: what `divulge.labels.menu` returned.
+        n: number of labels.
+    """
+    gain = next(item for item in menu if item.name == "minimum gain")
+    if gain.read:
+        yield (
+            f"With the minimum gain ({gain.setting}) our attack still reads {gain.read} of {n} labels, one row after "
+            f"the other, in {min(gain.queries, n + 1)} submissions."
+        )
+    if any(item.read is None for item in menu):
+        yield '-: no attack of ours is known there, which is no all-clear; what holds for any attack is "at most".'

@@ -129,7 +129,6 @@ RELOCATED: Mapping[str, Mapping[str, str]] = {
     "labels attack": _SPECIFICATION | _LABEL_PLAN | {"control": "divulge.labels.infer(…, NAME=…)"},
     "labels defend": _SPECIFICATION
     | {
-        "days per_day public step": "divulge.labels.menu(spec, NAME=…)",
         "coarse": "divulge.labels.menu(spec, decimals=…)",
         "scored": "divulge.labels.OracleSpec(NAME=…)",
     },

@@ -38,11 +38,11 @@ import numpy as np
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels import codes, metrics
+from divulge.labels import codes, metrics, single_rows, stochastic
 from divulge.labels.codes import detecting_code, detecting_queries
 from divulge.labels.metrics import Evaluated, Linear, r_squared
 from divulge.labels.oracles import linear_coefficients, ratio_score
-from divulge.labels.plans import STILL_LEAKS, Certificate, QueryPlan, Reading, describe_missing_code
+from divulge.labels.plans import Certificate, QueryPlan, Reading, describe_missing_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,23 +62,58 @@ _MAX_LABEL_SUM = 20_000  # n times the largest class number, for more than two c
 _MAX_EVALUATED_ROWS = 2_000  # rows
 
 
-def plan_counts(spec: OracleSpec) -> QueryPlan:
+def require_bounded_noise(spec: OracleSpec) -> None:
+    """Refuse noise without a bound, and say what helps."""
+    if spec.noise_kind != "bounded":
+        raise InputError(
+            f"noise_kind: no code known here reads {spec.name} under {spec.noise_kind} noise; average m answers to "
+            "each submission, whose noise is √m times smaller, and declare bounded noise of six standard deviations of "
+            "the mean"
+        )
+
+
+def plan_counts(spec: OracleSpec, queries: int | None = None) -> QueryPlan:
     """Return the plan for accuracy, F1 or AUC.
 
+    Args:
+        spec: the oracle.
+        queries: how many to ask, for accuracy under noise without a bound.
+
     Raises:
-        divulge.InputError: noise or rounding hides single counts, or the noise is stochastic.
+        divulge.InputError: noise or rounding hides single counts, or the noise is stochastic (but for accuracy).
     """
-    if spec.noise_kind != "bounded":
-        raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
+    if spec.name == "accuracy" and spec.noise_kind != "bounded":
+        # One minus accuracy is the mean absolute error of predictions 0 and 1, all that signs submit.
+        signs = stochastic.plan_signs(replace(spec, metric="mae"), queries)
+        assert isinstance(signs.inner, stochastic.SignPlan), "as plan_signs makes it"
+        inner = AccuracySignPlan(signs.inner.spec, signs.inner.count, signs.inner.prime)
+        return QueryPlan(spec, signs.method, inner, signs.certificate)
+    require_bounded_noise(spec)
     threshold = {"accuracy": 1 / (2 * spec.n), "f1": 1 / (4 * spec.n), "auc": 1 / (4 * spec.n**2)}[spec.name]
     if spec.tolerance >= threshold:
-        raise InputError(
-            f"{describe_missing_code(spec)}: an error of ±{spec.tolerance:.3g} may hide single labels; it leaks "
-            f"once the error is below {threshold:.3g}{STILL_LEAKS}"
-        )
+        if (plan := single_rows.find_single_rows(spec)) is not None:
+            return plan
+        raise InputError(describe_missing_code(spec, _describe_hidden_labels(spec, threshold)))
     inner: AucPlan | CountPlan = _plan_auc(spec) if spec.name == "auc" else CountPlan(spec, detecting_code(spec.n))
     certificate = Certificate(True, 2 * threshold, 2 * spec.tolerance, "counts are integers")
     return QueryPlan(spec, "ranks" if spec.name == "auc" else "detecting matrix", inner, certificate)
+
+
+def _describe_hidden_labels(spec: OracleSpec, threshold: float) -> str:
+    """Say which error hides labels from the codes here."""
+    return (
+        f"an error of ±{spec.tolerance:.3g} may hide single labels from the codes here, which need one below "
+        f"{threshold:.3g}"
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AccuracySignPlan(stochastic.SignPlan):
+    """Signs for accuracy, with the specification of the mean absolute error that is one minus it."""
+
+    def read(self, answers: Floats) -> Reading:
+        """Read labels from the answers so far."""
+        return stochastic.SignPlan.read(self, 1 - answers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -338,14 +373,10 @@ def plan_top_ranks(spec: OracleSpec) -> QueryPlan:
     Raises:
         divulge.InputError: noise or rounding hides single rows, or the noise has no bound.
     """
-    if spec.noise_kind != "bounded":
-        raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
+    require_bounded_noise(spec)
     required = 2 * (spec.tolerance + _SCORE_ERROR)
     if required >= 1 / spec.n:
-        raise InputError(
-            f"{describe_missing_code(spec)}: an error of ±{spec.tolerance:.3g} may hide single labels; it leaks "
-            f"once the error is below {1 / (2 * spec.n):.3g}{STILL_LEAKS}"
-        )
+        raise InputError(describe_missing_code(spec, _describe_hidden_labels(spec, 1 / (2 * spec.n))))
     inner = TopRankPlan(spec, detecting_code(spec.n))
     return QueryPlan(spec, "detecting matrix", inner, Certificate(True, 1 / spec.n, required, "counts are integers"))
 
@@ -522,8 +553,7 @@ def plan_ratio(spec: OracleSpec) -> QueryPlan:
     Raises:
         divulge.InputError: noise or rounding hides single counts, the noise has no bound, or there are too many rows.
     """
-    if spec.noise_kind != "bounded":
-        raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
+    require_bounded_noise(spec)
     max_label = spec.classes - 1
     if max_label > 1 and spec.n * max_label > _MAX_LABEL_SUM:
         raise InputError(f"n: for {spec.classes} classes at most {_MAX_LABEL_SUM // max_label} rows, got {spec.n}")
@@ -532,11 +562,28 @@ def plan_ratio(spec: OracleSpec) -> QueryPlan:
     if max_label == 1:
         code = detecting_code(spec.n)
         inner = TotalsPlan(spec, code, detecting_queries(code), -1, 0)
+        if _hides_counts(inner) and (plan := single_rows.find_single_rows(spec)) is not None:
+            return plan
     else:
         shift = max_label // 2
         code = codes.build_code(spec.n, spec.classes, shift, dense=False, max_bits=codes.MAX_ADDRESS_BITS)
         inner = TotalsPlan(spec, code, np.arange(code.count), 1, shift)
     return QueryPlan(spec, "totals", inner, _certify_totals(inner))
+
+
+def _hides_counts(inner: TotalsPlan) -> bool:
+    """Return True if some number of ones makes counts of the code's sets hard to tell from each other."""
+    spec = inner.spec
+    if isinstance(spec.metric, Evaluated) or spec.n < 2:
+        return False
+    return min(_steps(inner, min), default=math.inf) <= 2 * (spec.tolerance + _SCORE_ERROR)
+
+
+def _steps(inner: TotalsPlan, choose: Callable[[Floats], float], *more: int) -> list[float]:
+    """Return what one label moves the answers to the code's sets, chosen among all numbers of ones, for each size."""
+    spec, ones = inner.spec, np.arange(1, inner.spec.n)
+    sizes = {*more, *(int(inner.query(i).sum()) for i in range(1, 1 + len(inner.slots)))} - {0, spec.n}
+    return [float(choose(linear_coefficients(spec, ones, ones, _leading_ones(spec.n, size))[1])) for size in sizes]
 
 
 def _check_counts(spec: OracleSpec) -> None:
@@ -581,17 +628,9 @@ def _certify_totals(inner: TotalsPlan) -> Certificate:
     ones = np.arange(1, spec.n)
     start, slope, _ = linear_coefficients(spec, ones, ones, inner.query(0))
     first_answers = np.sort(np.concatenate([start, start + slope]))
-    sizes = {int(inner.query(i).sum()) for i in range(1, 1 + len(inner.slots))} - {0, spec.n}
-    steps = [float(linear_coefficients(spec, ones, ones, _leading_ones(spec.n, size))[1].min()) for size in sizes]
-    largest_step = max(
-        float(linear_coefficients(spec, ones, ones, _leading_ones(spec.n, size))[1].max()) for size in {1, *sizes}
-    )
+    steps, largest_step = _steps(inner, min), max(_steps(inner, max, 1))
     if largest_step <= required:
-        raise InputError(
-            f"{describe_missing_code(spec)}: one label moves the answer by at most {largest_step:.3g}, and an error of "
-            f"±{spec.tolerance:.3g} may hide it; it leaks once the error is below {largest_step / 2:.3g}"
-            f"{STILL_LEAKS}"
-        )
+        raise InputError(describe_missing_code(spec, _describe_hidden_labels(spec, largest_step / 2)))
     separation = min(float(np.diff(first_answers).min()), *steps) if steps else float(np.diff(first_answers).min())
     if separation > required:
         return Certificate(True, separation, required, method)
@@ -613,19 +652,27 @@ def _agreed_rows(candidates: list[tuple[Ints, Bools]] | None, labels: Ints, no_r
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RSquaredPlan:
-    """Zeros everywhere, then the queries of a plan for the mean squared error."""
+    """Zeros everywhere, or a second number as well, then the queries of a plan for the mean squared error.
+
+    Args:
+        constants: what all rows are predicted in the first queries, which tell the number of ones.
+    """
 
     spec: OracleSpec
     squares: QueryPlan
+    constants: tuple[float, ...] = (0.0,)
 
     @property
     def count(self) -> int:
         """Number of queries."""
-        return 1 + self.squares.count
+        return len(self.constants) + self.squares.count
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``."""
-        return np.zeros(self.spec.n) if index == 0 else self.squares.inner.query(index - 1)
+        n_first = len(self.constants)
+        if index < n_first:
+            return np.full(self.spec.n, self.constants[index])
+        return self.squares.inner.query(index - n_first)
 
     def read(self, answers: Floats) -> Reading:
         """Read labels from the answers so far."""
@@ -633,39 +680,61 @@ class RSquaredPlan:
         no_rows = np.zeros(n, dtype=bool)
         residual = np.full(self.count, np.nan)
         refuted = np.zeros(self.count, dtype=bool)
-        if math.isnan(answers[0]):
+        k = len(self.constants)
+        if np.isnan(answers[:k]).any():
             return Reading(np.zeros(n, dtype=np.int64), no_rows, no_rows.copy(), residual, refuted)
-        quiet, loud = self._possible_ones(float(answers[0]), 1), self._possible_ones(float(answers[0]), 2)
-        implied = _zero_prediction_scores(n)
-        best = int(np.nanargmin(np.abs(implied - answers[0])))
-        residual[0] = abs(implied[best] - answers[0])
-        refuted[0] = not quiet.any()
+        quiet, loud = self._possible_ones(answers[:k], 1), self._possible_ones(answers[:k], 2)
+        implied = np.stack([_constant_scores(n, constant) for constant in self.constants])
+        away = np.abs(implied - answers[:k, None]) / (1 + np.abs(answers[:k, None]))
+        best = int(np.where(quiet | ~quiet.any(), away.max(axis=0), math.inf).argmin())
+        residual[:k] = np.abs(implied[:, best] - answers[:k])
+        refuted[:k] = not quiet.any()
         if best in (0, n):
             labels = np.full(n, int(best == n), dtype=np.int64)
             is_read = [no_rows | (possible.sum() == 1) for possible in (loud, quiet)]
-            expected = [r_squared(labels, self.query(index)) for index in range(1, self.count)]
-            residual[1:] = np.abs(np.array(expected) - answers[1:])
-            refuted[1:] = residual[1:] > self.spec.tolerance + _SCORE_ERROR
+            expected = [r_squared(labels, self.query(index)) for index in range(k, self.count)]
+            residual[k:] = np.abs(np.array(expected) - answers[k:])
+            refuted[k:] = residual[k:] > self.spec.tolerance + _SCORE_ERROR
             return Reading(labels, is_read[0] & ~refuted.any(), is_read[1] & ~refuted.any(), residual, refuted)
         scale = best * (n - best) / n**2
-        reading = self.squares.inner.read((1 - answers[1:]) * scale)
-        residual[1:] = reading.residual / scale
-        refuted[1:] = reading.refuted & (quiet.sum() == 1)
+        reading = self.squares.inner.read((1 - answers[k:]) * scale)
+        residual[k:] = reading.residual / scale
+        refuted[k:] = reading.refuted & (quiet.sum() == 1)
         is_complete = bool((reading.proven | no_rows).all())
-        refuted[0] |= is_complete and quiet.sum() == 1 and int(reading.labels.sum()) != best
+        refuted[:k] |= is_complete and quiet.sum() == 1 and int(reading.labels.sum()) != best
         certain, proven = reading.certain & (loud.sum() == 1), reading.proven & (quiet.sum() == 1)
         return Reading(reading.labels, certain & ~refuted[0], proven & ~refuted[0], residual, refuted)
 
-    def _possible_ones(self, answer: float, times: int) -> Bools:
-        """Flag the numbers of ones that the first answer admits at so many times the declared noise."""
-        allowed = self.spec.rounding + times * self.spec.noise + _SCORE_ERROR * (1 + abs(answer))
-        return np.abs(_zero_prediction_scores(self.spec.n) - answer) <= allowed
+    def _possible_ones(self, answers: Floats, times: int) -> Bools:
+        """Flag the numbers of ones that the first answers admit at so many times the declared noise."""
+        possible = np.ones(self.spec.n + 1, dtype=bool)
+        for constant, answer in zip(self.constants, answers, strict=True):
+            allowed = self.spec.rounding + times * self.spec.noise + _SCORE_ERROR * (1 + abs(answer))
+            possible &= np.abs(_constant_scores(self.spec.n, constant) - answer) <= allowed
+        return possible
 
 
-def _zero_prediction_scores(n: int) -> Floats:
-    """Return the scores of zeros for every number of ones."""
-    ones = np.arange(n)
-    return np.concatenate([[1.0], -(ones / (n - ones))[1:], [0.0]])
+def _constant_scores(n: int, constant: float) -> Floats:
+    """Return the scores of one number for all rows, for every number of ones."""
+    ones = np.arange(1, n)
+    # Predicted 0, ones score -s/(n - s); labels all alike score 1 if met exactly, else 0.
+    mixed = 1 - (n * constant**2 + ones * (1 - 2 * constant)) / (ones * (n - ones) / n)
+    return np.concatenate([[float(constant == 0)], mixed, [float(constant == 1)]])
+
+
+def _find_constants(spec: OracleSpec) -> tuple[tuple[float, ...], float] | None:
+    """Return numbers whose scores tell the number of ones, and how far apart these lie; None where none do.
+
+    Zeros alone, if they do. Else a large number c scores nearly ``-c²·n²/(s (n - s))``, so that hardly any error hides
+    s, and zeros tell labels that are all alike.
+    """
+    for constant in (0.0, *4.0 ** np.arange(1, 14)):
+        scores = np.sort(_constant_scores(spec.n, constant)[0 if constant == 0 else 1 :])
+        gaps = np.diff(scores)
+        sizes = 1 + np.maximum(np.abs(scores[1:]), np.abs(scores[:-1])) if constant else 1.0
+        if (gaps > 2 * (spec.tolerance + _SCORE_ERROR * sizes)).all():
+            return ((0.0,), float(gaps.min())) if constant == 0 else ((0.0, constant), min(float(gaps.min()), 1.0))
+    return None
 
 
 def plan_r_squared(spec: OracleSpec, design: Callable[[OracleSpec], QueryPlan]) -> QueryPlan:
@@ -676,17 +745,15 @@ def plan_r_squared(spec: OracleSpec, design: Callable[[OracleSpec], QueryPlan]) 
         design: makes a plan for a mean squared error.
 
     Raises:
-        divulge.InputError: noise without a bound, or nothing leaks at this precision.
+        divulge.InputError: noise without a bound, or no code is known at this precision.
     """
-    if spec.noise_kind != "bounded":
-        raise InputError(f"noise_kind: r2 is attacked under bounded noise only, got {spec.noise_kind}")
-    gaps = np.diff(np.sort(_zero_prediction_scores(spec.n)))
-    separation, required = float(gaps.min()), 2 * (spec.tolerance + _SCORE_ERROR)
-    if separation <= required:
-        raise InputError(
-            f"{describe_missing_code(spec)}: the number of ones has to be read first, and an error of "
-            f"±{spec.tolerance:.3g} may hide it; it leaks once the error is below {separation / 2:.3g}{STILL_LEAKS}"
-        )
+    require_bounded_noise(spec)
+    required = 2 * (spec.tolerance + _SCORE_ERROR)
+    found = _find_constants(spec) if required < 1 else None
+    if found is None:
+        reason = f"the number of ones has to be read first, and an error of ±{spec.tolerance:.3g} may hide it"
+        raise InputError(describe_missing_code(spec, reason))
+    constants, separation = found
     # s (n - s)/n² is at most 1/4. What floats add to R² grows with the largest square, so predictions need a limit.
     best: QueryPlan | None = None
     refusal: InputError | None = None
@@ -701,11 +768,11 @@ def plan_r_squared(spec: OracleSpec, design: Callable[[OracleSpec], QueryPlan]) 
             continue
         best = squares if best is None or squares.count < best.count else best
     if best is None:
-        raise InputError(f"{describe_missing_code(spec)} ({refusal})")
+        raise InputError(describe_missing_code(spec, str(refusal)))
     proof = best.certificate
     method = "the number of ones first; then " + proof.method
     certificate = Certificate(proof.certified, min(separation, 4 * proof.separation), required, method, proof.why)
-    return QueryPlan(spec, "r2 by " + best.method, RSquaredPlan(spec, best), certificate)
+    return QueryPlan(spec, "r2 by " + best.method, RSquaredPlan(spec, best, constants), certificate)
 
 
 def _squared_error(predictions: Array, label: int) -> Array:

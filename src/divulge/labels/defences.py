@@ -18,7 +18,7 @@ from scipy import special, stats
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels import metrics
+from divulge.labels import metrics, single_rows
 from divulge.labels.design import design
 from divulge.labels.metrics import Evaluated, KnownRange, Linear, Metric
 from divulge.labels.oracles import COUNT_METRICS, RATIO_METRICS, Ladder, LocalOracle, OracleSpec, compute_score
@@ -293,7 +293,7 @@ class MenuItem:
     """One defence: its protection and its cost.
 
     Args:
-        name: "as it is", "private split", "submissions per day", "rounding" or "ladder".
+        name: "as it is", "private split", "submissions per day", "rounding", "minimum gain" or "ladder".
         setting: what it is set to.
         queries: submissions that an attacker has in a season.
         readable: no attacker determines more labels than this in a season, on average over balanced labels: bits that
@@ -329,8 +329,9 @@ def menu(
         per_day: submissions that a team has a day.
         public: share of the rows that a public leaderboard scores; the final ranking is by the others.
         decimals: to which scores are rounded.
-        step: of the Ladder (Blum and Hardt, 2015), which shows a new score only when it beats the team's best by this
-            much; by default 1 (or the range of a score, if that is less) over twice the root of n.
+        step: minimum gain, with which a new score is shown only when it beats the team's best by this much, and step
+            of the Ladder (Blum and Hardt, 2015), which shows it rounded to steps besides; by default 1 (or the range of
+            a score, if that is less) over twice the root of n.
         seed: of simulated labels, submissions and noise.
 
     Raises:
@@ -382,11 +383,19 @@ def menu(
             "rounding", f"{coarse.decimals} decimals", coarse, season, defended_scores(coarse), spec.n,
         ),
         MenuItem(
-            "ladder",
+            "minimum gain",
             f"a new score only {step:.3g} better than the team's best",
             season,
+            min(spec.n, _readable_through_gains(spec, step, season)),
+            _count_read_through_ladder(spec, step, season, seed, in_steps=False),
+            rank_correlation(spec, plain, seed=seed),
+        ),
+        MenuItem(
+            "ladder",
+            f"the same, in steps of {step:.3g}",
+            season,
             min(spec.n, _readable_through_ladder(spec, step, season)),
-            _count_read_through_ladder(spec, step, season, seed),
+            _count_read_through_ladder(spec, step, season, seed, in_steps=True),
             rank_correlation(spec, defended_scores(spec, step=step), seed=seed),
         ),
     )  # fmt: skip
@@ -399,6 +408,21 @@ def _readable_through_ladder(spec: OracleSpec, step: float, queries: int) -> int
         return spec.n
     levels = math.floor(width / step + 1e-9) + 3
     bits = (math.lgamma(queries + levels + 1) - math.lgamma(queries + 1) - math.lgamma(levels + 1)) / math.log(2)
+    return math.floor(bits / math.log2(spec.classes) + 1e-9)
+
+
+def _readable_through_gains(spec: OracleSpec, step: float, queries: int) -> int:
+    """Return the labels that the best scores so far can hold, each at least a step better than the one before.
+
+    k times the best changes, at some k of the queries, to one of the values there are: at most ``C(Q, k)·V^k/k!`` ways.
+    """
+    width = answer_range(spec)
+    if not math.isfinite(width):
+        return spec.n
+    most = min(queries, math.floor(width / step + 1e-9) + 1)
+    value_bits, k = answer_bits(spec), np.arange(most + 1)
+    ways = special.gammaln(queries + 1) - 2 * special.gammaln(k + 1) - special.gammaln(queries - k + 1)
+    bits = special.logsumexp(ways + k * value_bits * math.log(2)) / math.log(2)
     return math.floor(bits / math.log2(spec.classes) + 1e-9)
 
 
@@ -446,15 +470,26 @@ def _count_right_labels(plan: QueryPlan, oracle: LocalOracle, truth: Ints, queri
     return max(0, round((right - chance) / (1 - 1 / plan.spec.classes)))
 
 
-def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed: int) -> int | None:
-    """Count labels read one at a time: flipping a row's prediction improves the score only if it was wrong."""
-    if spec.classes != 2 or spec.noise or spec.n > _MAX_MEASURED_ROWS or not (spec.adds_up or spec.name == "accuracy"):
+def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed: int, *, in_steps: bool) -> int | None:
+    """Count labels read one at a time: flipping a row's prediction improves the score only if it was wrong.
+
+    Args:
+        spec: the oracle.
+        step: minimum gain.
+        queries: how many are asked.
+        seed: of the labels.
+        in_steps: as the Ladder shows scores; else as they are, to the oracle's decimals.
+    """
+    is_count = single_rows.depends_on_counts(spec)
+    if spec.classes != 2 or spec.noise or spec.n > _MAX_MEASURED_ROWS or not (spec.adds_up or is_count):
         return None
     if not math.isfinite(answer_range(spec)):
         return None
     y = seeds.generator(seed, "labels", "menu").integers(0, 2, spec.n)
+    y[:2] = np.arange(2)[: spec.n]
     local = LocalOracle(replace(spec, decimals=None), y, seed)
-    ladder = Ladder((lambda p: 1 - local(p)) if spec.name == "accuracy" else local, step)
+    score = (lambda p: 1 - local(p)) if is_count else local
+    ladder = Ladder(score, step) if in_steps else _MinimumGain(score, step, spec.decimals)
     preferences = np.zeros(spec.n)
     best = ladder(_preferred_predictions(spec, preferences))
     n_rows_asked = min(queries - 1, spec.n)
@@ -464,14 +499,33 @@ def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed
         if answer == best:
             preferences[row] = 0.0
         best = answer
+    if not preferences.any():
+        return 0  # no row showed
     right = int((preferences[:n_rows_asked] == y[:n_rows_asked]).sum())
     return max(0, 2 * right - n_rows_asked)
 
 
+@dataclass(slots=True)
+class _MinimumGain:
+    """The best score so far, where a new one has to beat it by a step; smaller is better."""
+
+    oracle: Callable[[Array], float]
+    step: float
+    decimals: int | None
+    best: float = math.inf
+
+    def __call__(self, predictions: Array) -> float:
+        score = self.oracle(predictions)
+        # An endpoint's floats may fall on either side where a gain is just as large as the step.
+        if score <= self.best - self.step + 1e-12:
+            self.best = score
+        return self.best if self.decimals is None else round(self.best, self.decimals)
+
+
 def _preferred_predictions(spec: OracleSpec, preferences: Floats) -> Array:
     """Return the most confident predictions of label 1 where the preference is 1, and of label 0 elsewhere."""
-    if spec.name == "accuracy":
-        return preferences
+    if single_rows.depends_on_counts(spec):
+        return preferences if spec.name in COUNT_METRICS else preferences.astype(np.int64)
     loss = spec.loss()
     return loss.predict(loss.two_sided * (1 - 2 * preferences), np.arange(2))
 
@@ -602,8 +656,8 @@ class Capacity:
     Args:
         labels_per_query: upper bound, whatever the query; on average over balanced labels, and in the worst case.
         bits_per_query: the same in bits.
-        threshold: a single label can be read for certain as long as an answer's error stays below this; NaN where
-            only the range of the metric counts.
+        threshold: a single label can be read for certain as long as an answer's error stays below this (of metrics
+            that need both classes: where both occur), and may be beyond; NaN where no such limit is known.
         queries: at least this many queries are needed for all n labels.
         binds: what limits: "noise", "rounding", "float arithmetic" or "number of labels".
         span: loss difference R that one label can make; infinity for losses on logits.
@@ -668,7 +722,7 @@ def capacity(spec: OracleSpec) -> Capacity:
     split = spec.scored != "all"
     each = math.log2(spec.classes + split)
     bits = min(bits, spec.n * each)
-    threshold = per_label / (4 if split else 2)
+    threshold = max(per_label / (4 if split else 2), single_rows.error_limit(spec))
     labels = bits / each
     queries = math.ceil(spec.n / labels - 1e-9) if labels > 0 else 0
     return Capacity(labels, bits, threshold, queries, binds, span)
@@ -692,7 +746,7 @@ def _range_capacity(spec: OracleSpec) -> Capacity:
         bits, binds = spec.n * math.log2(spec.classes), "number of labels"
     labels = bits / math.log2(spec.classes)
     queries = math.ceil(spec.n / labels - 1e-9) if labels > 0 else 0
-    return Capacity(labels, bits, math.nan, queries, binds, width)
+    return Capacity(labels, bits, single_rows.error_limit(spec) or math.nan, queries, binds, width)
 
 
 def _noise_deviation(spec: OracleSpec) -> float:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.labels import codes, count_plans, linear_plans, paper_codes, search, split, stochastic
+from divulge.labels import codes, count_plans, linear_plans, paper_codes, search, single_rows, split, stochastic
 from divulge.labels.linear_plans import LinearPlan
 from divulge.labels.metrics import Evaluated, KnownRange
 from divulge.labels.oracles import COUNT_METRICS, RATIO_METRICS, OracleSpec
-from divulge.labels.plans import STILL_LEAKS, QueryPlan, describe_missing_code
+from divulge.labels.plans import QueryPlan, describe_missing_code
 from divulge.settings import DesignSettings
 from divulge.validation import check_bool, check_choice, check_instance, check_integer, check_memory
 
@@ -58,7 +58,7 @@ def design(
         queries: for noise without a bound that is too large for integer codes: how many queries to ask.
 
     Raises:
-        divulge.InputError: nothing leaks at this precision (the message names the threshold), or the method
+        divulge.InputError: no code is known at this precision (which is no all-clear), or the method
             does not apply to the metric; more than 10^8 rows or 10^4 classes, or a submission that does not fit
             into memory.
 
@@ -86,7 +86,7 @@ def design(
     if method in paper_codes.PAPER_METHODS:
         return paper_codes.plan_paper_code(spec, method)
     if spec.name in COUNT_METRICS:
-        return count_plans.plan_counts(spec)
+        return count_plans.plan_counts(spec, queries)
     if spec.class_weight is not None:
         linear_plans.check_class_counts(spec)
     options = _Options(guard, rigorous, max_bits)
@@ -159,9 +159,15 @@ def plan_linear(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
         candidates = plan_splits([(2,) * math.ceil(math.log2(spec.classes))])
     if not candidates:
         threshold = loss.span / (2 * spec.rows_per_answer)
+        single_rows_plan = single_rows.find_single_rows(spec) if method in ("auto", "positional") else None
+        if single_rows_plan is not None:
+            return single_rows_plan
         raise InputError(
-            f"{describe_missing_code(spec)}: one label moves the answer by at most {2 * threshold:.3g}, and an error "
-            f"of ±{spec.tolerance:.3g} may hide it; it leaks once the error is below {threshold:.3g}{STILL_LEAKS}"
+            describe_missing_code(
+                spec,
+                f"one label moves the answer by at most {2 * threshold:.3g}, and an error of ±{spec.tolerance:.3g} may "
+                f"hide it from the codes here, which need one below {threshold:.3g}",
+            )
         )
     best = tuple(min(candidates, key=lambda digit_plans: sum(part.count for part in digit_plans)))
     inner = LinearPlan(spec, best, tuple(int(np.flatnonzero(part.digits)[0]) for part in best))

@@ -16,10 +16,11 @@ import numpy as np
 from divulge import errors, store
 from divulge.errors import InputError
 from divulge.labels import metrics, plans
-from divulge.labels.defences import capacity, defend
+from divulge.labels.defences import capacity, defend, is_larger_better
 from divulge.labels.design import design
 from divulge.labels.oracles import LocalOracle, OracleSpec, QuotaReachedError, check_scored_mask, noise_bound
 from divulge.labels.plans import QueryPlan
+from divulge.labels.single_rows import SingleRowPlan, find_checked_rows
 from divulge.labels.stochastic import SignPlan, queries_to_prove
 from divulge.results import MEANING, CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 from divulge.validation import check_bool, check_instance, check_labels, check_vector, format_value, require_callable
@@ -47,6 +48,17 @@ _COMMON_SCALES = {
     "like per cent": 100.0,
 }
 
+_WHAT_TO_CHECK = (
+    "check metric, clip, decimals, noise, number of rows, submission (rows, or positive: one column) and scored (a "
+    "number of rows, or unknown, where not all count)"
+)
+_MIN_LADDER_ANSWERS = 6  # that never get worse, as those of a ladder; others do by chance once in 720
+_MIN_REPEATS = 3
+_N_SPLIT_CHANCES = 100  # a guess of the number of scored rows may be an accident once in ten
+RULE_LEAKS = (
+    "which protects no label that is worth more than the gain: each row asked alone improves the score where its label "
+    "is guessed right (labels.menu, or labels defend --step, counts what leaks)"
+)
 _POINTS = 25
 
 
@@ -123,7 +135,7 @@ class Contradiction:
     queries: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        looks = f"they look {self.looks}" if self.looks else "check metric, clip, decimals, noise and number of rows"
+        looks = f"they look {self.looks}" if self.looks else _WHAT_TO_CHECK
         return f"the answers contradict the specification: {self.found}; {looks}"
 
 
@@ -155,7 +167,7 @@ def infer(
         journal: keeps every answer before the next query; queries it already holds are not asked again.
         progress: called with (answered, count) after each answer.
         control: ask the control queries as well, whose answers the labels imply, without which nothing is proven;
-            and when the answers contradict the specification, ask up to three more to tell what the oracle is instead.
+            and when the answers contradict the specification, ask up to five more to tell what the oracle is instead.
 
     Raises:
         divulge.InputError: the oracle answered something that is no finite number (the query is named).
@@ -265,12 +277,8 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
         n_open = (n_controls - int((~np.isnan(control_answers)).sum())) * int(determined.any())
         caveat = _find_caveat(plan.spec, checked, n_open, disagreement)
     proven = determined & (not caveat)
-    if contradiction is None and not caveat and isinstance(plan.inner, SignPlan) and not proven.all():
-        n_queries = queries_to_prove(plan.spec)
-        if plan.count < n_queries:
-            caveat = (
-                f"{int((~proven).sum()):,} more are best guesses, and proving all takes about {n_queries:,} queries"
-            )
+    if contradiction is None and not caveat:
+        proven, caveat = _find_open_rows(plan, reading.labels, determined, plan_answers)
     return LabelInference(
         labels=reading.labels,
         certain=reading.certain & proven,
@@ -285,6 +293,36 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
     )
 
 
+def _find_open_rows(plan: QueryPlan, labels: Ints, determined: Bools, answers: Floats) -> tuple[Bools, str]:
+    """Return which of the determined labels are proven, and what is to be said of the others and of rows left open.
+
+    Args:
+        plan: the queries.
+        labels: read, ``[n]``.
+        determined: by the answers, bool ``[n]``.
+        answers: to the plan, ``[count]``.
+    """
+    n_open = int((~determined).sum())
+    if isinstance(plan.inner, SignPlan):
+        n_queries = queries_to_prove(plan.inner.spec) if n_open else 0
+        told = f"{n_open:,} more are best guesses, and proving all takes about {n_queries:,} queries"
+        return determined, told if plan.count < n_queries else ""
+    if not isinstance(plan.inner, SingleRowPlan):
+        return determined, ""
+    proven, caveats = determined, []
+    if plans.is_coarse(plan.spec) and determined.any():
+        proven = determined & find_checked_rows(plan.spec, labels, plan.controls)
+        if n_unchecked := int((determined & ~proven).sum()):
+            caveats.append(
+                f"{n_unchecked:,} of them are not proven, as no control query would show at this precision that the "
+                "endpoint scores their rows otherwise"
+            )
+    if n_open and not np.isnan(answers[: plan.spec.n]).any():
+        told = f"{n_open:,} more stay open: no code known here reads them at this precision, which is no all-clear"
+        caveats.append(told)
+    return proven, "; ".join(caveats)
+
+
 def _find_caveat(spec: OracleSpec, answers: Floats, n_open: int, disagreement: Contradiction | None) -> str:
     """Return why the labels hold only if the oracle is what was declared; "" where its answers show that it is.
 
@@ -295,7 +333,9 @@ def _find_caveat(spec: OracleSpec, answers: Floats, n_open: int, disagreement: C
         disagreement: of the control queries' answers with the labels, of which some are guesses.
     """
     given_answers = answers[~np.isnan(answers)]
-    if len(given_answers) > 1 and np.ptp(given_answers) <= 2 * spec.tolerance:
+    # Without noise a constant endpoint repeats its number, whatever it is rounded to.
+    reach = 2 * spec.tolerance if spec.noise else spec.rounding
+    if len(given_answers) > 1 and np.ptp(given_answers) <= reach:
         return (
             f"every answer was the same ({given_answers[0]:g}), as from an endpoint that always says so; nothing is "
             "proven before a submission scores otherwise"
@@ -409,12 +449,27 @@ def describe_pattern(answers: Floats, spec: OracleSpec) -> str:
     given_answers = answers[~np.isnan(answers)]
     if len(given_answers) > 2 and np.ptp(given_answers) == 0:
         return f"constant (every answer is {given_answers[0]:g})"
+    if _looks_like_ladder(given_answers, spec):
+        n_repeats = int((np.diff(given_answers) == 0).sum())
+        return (
+            f"like the best score so far ({n_repeats} answers repeat the one before, none is worse), as a ladder or a "
+            f"minimum gain shows it, {RULE_LEAKS}"
+        )
     if looks := _describe_rounding(given_answers, spec):
         return looks
     # As from a cache, or behind a limit on requests; few decimals repeat by themselves.
     n_repeats = int((np.diff(given_answers) == 0).sum())
     is_suspicious = n_repeats >= 3 and (spec.decimals is None or spec.decimals > 3)
+    if spec.name == "accuracy":  # of which there are few values
+        is_suspicious = is_suspicious and 2 * n_repeats > len(given_answers)
     return f"repeated ({n_repeats} answers repeat the previous one)" if is_suspicious else ""
+
+
+def _looks_like_ladder(answers: Floats, spec: OracleSpec) -> bool:
+    """Return True if answers only improve, and often repeat, as where only a score that beats the best is shown."""
+    gains = np.diff(answers) if is_larger_better(spec) else -np.diff(answers)
+    improves = len(answers) >= _MIN_LADDER_ANSWERS and bool((gains >= 0).all())
+    return improves and int((gains == 0).sum()) >= _MIN_REPEATS
 
 
 def find_metric_mistake(plan: QueryPlan, answers: Floats) -> str:
@@ -437,7 +492,7 @@ def _describe_rounding(answers: Floats, spec: OracleSpec) -> str:
         return ""
     chance = 10.0 ** (-(max_decimals + 1 - decimals) * len(np.unique(answers)))
     # Shares of 100 rows have two decimals by themselves.
-    is_natural = spec.decimals is None and 10**decimals % spec.n == 0
+    is_natural = 10**decimals % spec.n == 0 and (spec.decimals is None or spec.name == "accuracy")
     return f"rounded to {decimals} decimals" if chance < _ACCIDENT_PROBABILITY and not is_natural else ""
 
 
@@ -472,7 +527,7 @@ def _metric_mistakes(spec: OracleSpec) -> list[tuple[str, Callable[[Floats], Flo
 def explain_contradiction(
     oracle: Callable[[Array], float], plan: QueryPlan, answers: Floats, contradiction: Contradiction
 ) -> Contradiction:
-    """Return the contradiction with a guess at its cause, from up to three more queries.
+    """Return the contradiction with a guess at its cause, from up to five more queries.
 
     Args:
         oracle: predictions → score.
@@ -482,7 +537,7 @@ def explain_contradiction(
     """
     try:
         looks = describe_pattern(answers, plan.spec) or _describe_noise(oracle, plan, answers, contradiction)
-        looks = looks or contradiction.looks or _describe_scale(oracle, plan.spec)
+        looks = looks or contradiction.looks or _describe_scale(oracle, plan.spec) or _describe_count(plan, answers)
     except (QuotaReachedError, InputError):
         # Nothing more is to be had; what was found stands.
         return contradiction
@@ -514,7 +569,8 @@ def _describe_scale(oracle: Callable[[Array], float], spec: OracleSpec) -> str:
         return ""
     confident = np.tile([1.0, _TINY_PROBABILITY], (spec.n, 1))
     pair = [confident, confident[:, ::-1]] if spec.submission == "rows" else [confident[:, 1], confident[:, 0]]
-    total = sum(float(oracle(predictions)) for predictions in pair)
+    shown = [float(oracle(predictions)) for predictions in pair]
+    total = sum(shown)
     expected = _opposite_loss(spec.epsilon) * (1 if spec.reduction == "mean" else spec.n)
     scales = _COMMON_SCALES | (
         {"like a sum over rows, not a mean": float(spec.n)}
@@ -525,12 +581,76 @@ def _describe_scale(oracle: Callable[[Array], float], spec: OracleSpec) -> str:
         if _is_close(total, scale * expected, spec):
             return looks
     if _is_close(total, expected, spec):
-        return ""
+        return _describe_split(shown[0], spec) or _describe_column(oracle, spec)
     mean_total = total / (1 if spec.reduction == "mean" else spec.n)
     clip = min(_COMMON_CLIPS, key=lambda clip: abs(mean_total - _opposite_loss(clip)))
     if _is_close(mean_total, _opposite_loss(clip), spec):
         return f"clipped at {clip:.3g}, not at {spec.epsilon:g}"
     return "not clipped at all" if _is_close(mean_total, _opposite_loss(0.0), spec) else ""
+
+
+def _describe_split(answer: float, spec: OracleSpec) -> str:
+    """Say how many rows count, from the answer to most confident predictions, a share of which is wrong."""
+    if spec.reduction == "sum" or not spec.epsilon:
+        return ""
+    low, high = -math.log1p(-spec.epsilon), -math.log(spec.epsilon)
+    share = (answer - low) / (high - low)
+    allowed = (spec.rounding + noise_bound(spec, 1)) / (high - low) + 1e-9
+    return _describe_denominator(np.array([share]), allowed, spec.n)
+
+
+def _describe_count(plan: QueryPlan, answers: Floats) -> str:
+    """Say how many rows count, from shares of them that are right."""
+    spec = plan.spec
+    if spec.name != "accuracy" or spec.scored != "all":
+        return ""
+    # Shares of fewer rows need not be whole in the decimals shown, as those of all rows may be.
+    step = 0.0 if spec.decimals is None else 10.0**-spec.decimals
+    return _describe_denominator(answers[~np.isnan(answers)], step / 2 + noise_bound(spec, 1) + 1e-9, spec.n)
+
+
+def _describe_denominator(shares: Floats, allowed: float, n: int) -> str:
+    """Say which number of rows, below n, all shares are whole numbers of; "" where n explains them, or chance does."""
+
+    def is_whole(rows: int) -> bool:
+        return bool((np.abs(shares - np.rint(shares * rows) / rows) <= allowed).all())
+
+    if is_whole(n):
+        return ""
+    chance = 0.0  # that some number of rows up to this one explains as many different answers
+    for rows in range(1, n):
+        chance += min(1.0, 2 * rows * allowed) ** len(np.unique(shares))
+        if chance > _ACCIDENT_PROBABILITY * _N_SPLIT_CHANCES:
+            return ""
+        if is_whole(rows):
+            return (
+                f"as if not all {n} rows are scored, but {rows} or a multiple of it (set scored to that number, or to "
+                "unknown; on the command line --scored)"
+            )
+    return ""
+
+
+def _describe_column(oracle: Callable[[Array], float], spec: OracleSpec) -> str:
+    """Ask two opposite queries near the clip, where one minus a column is not the other column, for floats end."""
+    if spec.submission != "rows" or spec.float_dtype != "float64" or spec.reduction == "sum":
+        return ""
+    # Half way between two values of 1 - p, just above the clip.
+    step = float(np.finfo(np.float64).epsneg)
+    small = (math.ceil(max(spec.epsilon, step) / step) + 0.5) * step
+    rows = np.tile([small, 1 - small], (spec.n, 1))
+    answers = [float(oracle(rows)), float(oracle(rows[:, ::-1]))]
+    certain = -math.log1p(-small)
+    in_rows = certain - math.log(small)
+    one_column = -math.log(max(1 - float(rows[0, 1]), spec.epsilon)) + certain
+    # Only rows of one label are concerned: the total lies between both.
+    total, off = sum(answers), 2 * (spec.rounding + noise_bound(spec, 1)) + 1e-9
+    low, high = sorted((in_rows, one_column))
+    if abs(total - in_rows) <= off or not low - off <= total <= high + off:
+        return ""
+    return (
+        "as if one column were scored, the probability of class 1 (set submission to positive, on the command line "
+        "--submission positive)"
+    )
 
 
 def _opposite_loss(clip: float) -> float:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _COIN = 0.5
 _MAX_CONTROLS = 20  # of which wrong labels that pass each with the chance of a coin pass all once in a million attacks
+_N_COARSE_CONTROLS = 40
 _MAX_DRAWS = 8  # of a control for a metric that may not be defined on it
 _MAX_EXPONENT = 1000  # of a control's gap; floats end soon after
 _MAX_WORSE = 8  # larger gaps in a row that are no better, after which none is
@@ -44,14 +45,14 @@ _SCORE_ERROR = 1e-12  # of a score, relative to 1 or its size, whichever way the
 _MAX_ENUMERATED_ROWS = 30
 _MAX_ENUMERATED_SUMS = 3**15
 
-STILL_LEAKS = (
-    "; several labels at once, and edges of the rounding, may be read all the same (labels.capacity bounds it)"
-)
 
-
-def describe_missing_code(spec: OracleSpec) -> str:
-    """Return how a refusal begins: that no code is known, which is not that nothing leaks."""
-    return f"metric: no code known here reads {spec.name} for certain at this precision"
+def describe_missing_code(spec: OracleSpec, reason: str) -> str:
+    """Return a refusal: that no code is known, and why, which is not that nothing leaks."""
+    return (
+        f"metric: no code known here reads {spec.name} for certain at this precision, so this is no all-clear: "
+        f"{reason}; several labels at once, and edges of the rounding, may be read all the same "
+        "(labels.capacity bounds it)"
+    )
 
 
 class InnerPlan(Protocol):
@@ -211,6 +212,8 @@ def count_controls(spec: OracleSpec) -> int:
         >>> [count_controls(OracleSpec(n=40, noise=noise)) for noise in (1e-5, 1e-2, 0.4)]
         [4, 12, 20]
     """
+    if is_coarse(spec):
+        return _N_COARSE_CONTROLS
     share, log_rate = _passing_share(spec), math.log(FALSE_ALARM_RATE)
     # An endpoint that has its rows in another order each time is right by chance as often as one row is at its place.
     least = math.ceil(log_rate / math.log(1 / max(spec.n, 2)))
@@ -218,6 +221,27 @@ def count_controls(spec: OracleSpec) -> int:
         max(math.ceil(log_rate / math.log(share)), least)
         if share >= _COIN
         else max(2 * math.ceil(log_rate / math.log(share)), least + least % 2)
+    )
+
+
+def is_coarse(spec: OracleSpec) -> bool:
+    """Return True if counts of rows are hard to tell in an answer, so that rows are read one by one.
+
+    A control query then shows a wrong label now and then only (`divulge.labels.single_rows.find_checked_rows`).
+    """
+    limits = {"accuracy": 1 / (2 * spec.n), "f1": 1 / (4 * spec.n), "auc": 1 / (4 * spec.n**2)}
+    if spec.scored != "all" or spec.noise_kind != "bounded" or spec.classes != 2 or not isinstance(spec.metric, str):
+        return False
+    is_ratio = spec.name in metrics.CLASS_NUMBER_METRICS and spec.tolerance >= 1 / (2 * spec.n)
+    return is_ratio or (spec.name in limits and spec.tolerance >= limits[spec.name])
+
+
+def _draw_coarse_control(spec: OracleSpec, index: int) -> Array:
+    """Draw rows to be predicted 1: half of all, or any number of them, few as often as many."""
+    draws = seeds.generator(0, "labels", "control", index)
+    size = spec.n // 2 if index % 2 == 0 else round(spec.n ** draws.uniform(0, 1))
+    return (draws.permutation(spec.n) < min(max(size, 1), spec.n - 1)).astype(
+        float if spec.name in COUNT_METRICS else np.int64
     )
 
 
@@ -297,6 +321,8 @@ def control_query(spec: OracleSpec, index: int = 0) -> Array:
         >>> control_query(OracleSpec(n=3, classes=4)).shape
         (3, 4)
     """
+    if is_coarse(spec):
+        return _draw_coarse_control(spec, index)
     in_pairs = _passing_share(spec) < _COIN
     draws = seeds.generator(0, "labels", "control", index // 2 if in_pairs else index)
     if spec.name == "auc":

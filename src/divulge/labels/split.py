@@ -22,7 +22,7 @@ from divulge import seeds
 from divulge.errors import InputError
 from divulge.labels import codes, metrics
 from divulge.labels.linear_plans import MARGIN
-from divulge.labels.plans import STILL_LEAKS, Certificate, QueryPlan, Reading, describe_missing_code
+from divulge.labels.plans import Certificate, QueryPlan, Reading, describe_missing_code
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
@@ -206,8 +206,11 @@ def plan_split(spec: OracleSpec, method: str, *, guard: bool, max_bits: int) -> 
     if not plans:
         threshold = min(loss.two_sided, 1e300) / (4 * spec.rows_per_answer)
         raise InputError(
-            f"{describe_missing_code(spec)}: an error of ±{spec.tolerance:.3g} may hide single rows of the split; it "
-            f"leaks once the error is below {threshold:.3g} (if the metric treats both labels alike){STILL_LEAKS}"
+            describe_missing_code(
+                spec,
+                f"an error of ±{spec.tolerance:.3g} may hide single rows of the split from the codes here, which need "
+                f"one below {threshold:.3g} (if the metric treats both labels alike)",
+            )
         )
     best = min(plans, key=lambda pairs: pairs.count)
     return QueryPlan(spec, "split", best, _certify_pairs(best))
