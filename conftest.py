@@ -3,6 +3,7 @@
 `HYPOTHESIS=random pytest` looks for new ones.
 """
 
+import gc
 import os
 import sys
 
@@ -18,3 +19,13 @@ sys.dont_write_bytecode = False
 settings.register_profile("fixed", derandomize=True)
 settings.register_profile("random", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS", "fixed"))
+
+# Garbage collection would look through all modules and tests again and again: while they are read, and then at each
+# of its later rounds.
+gc.disable()
+
+
+def pytest_collection_finish():
+    """Leave what was read out of garbage collection."""
+    gc.freeze()
+    gc.enable()

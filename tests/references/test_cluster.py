@@ -45,7 +45,7 @@ def cluster(tmp_path_factory):
             yield result
         finally:
             ray.shutdown()
-            for node in reversed(result.list_all_nodes()):  # Ray waits ten seconds for each that it asks to end
+            for node in list(result.worker_nodes):  # Ray waits ten seconds for each that it asks to end
                 result.remove_node(node, allow_graceful=False)
             result.shutdown()
 
