@@ -25,7 +25,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS", "fixed"))
 gc.disable()
 
 
-def pytest_collection_finish():
+def pytest_collection_finish() -> None:
     """Leave what was read out of garbage collection."""
     gc.freeze()
     gc.enable()
