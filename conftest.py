@@ -6,7 +6,9 @@
 import gc
 import os
 import sys
+from collections.abc import Generator
 
+import pytest
 from hypothesis import settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one of a worker per core, whose threads would only wait for one another
@@ -20,12 +22,13 @@ settings.register_profile("fixed", derandomize=True)
 settings.register_profile("random", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS", "fixed"))
 
-# Garbage collection would look through all modules and tests again and again: while they are read, and then at each
-# of its later rounds.
-gc.disable()
 
-
-def pytest_collection_finish() -> None:
-    """Leave what was read out of garbage collection."""
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep garbage collection from what is read: it would go through all modules and tests again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
