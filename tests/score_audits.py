@@ -13,6 +13,8 @@ from divulge.evaluation import covariates
 from divulge.results import CheckFinding, TextSplit
 from divulge.types import Estimate
 
+_ENVIRONMENT = provenance.collect_environment()  # which asks git: not once for each of thousands of audits
+
 # Scores that know nothing of membership, by what they look like.
 SCORE_SHAPES = {
     "continuous": lambda rng, shape: rng.normal(size=shape),
@@ -71,7 +73,7 @@ def scored(scores, members, *, calibration=None, fpr=(0.05,), confounded=False, 
             counts=results.RecordCounts(int(members.sum()), int((~members).sum()), 1, 99, 2),
             duplicates=0,
             warnings=(),
-            environment=provenance.collect_environment(),
+            environment=_ENVIRONMENT,
             timings={},
             engine="",
             findings=(describe_blind_baseline(blind),),

@@ -18,6 +18,8 @@ from divulge.recipes import Recipe, recipes
 from divulge.references import Custom, Train
 from divulge.signals import OutputSignal
 
+pytestmark = pytest.mark.usefixtures("records_compared_once")
+
 SQUARED_ERROR = OutputSignal("negative-squared-error", "predictions", lambda predicted, y: -((predicted - y) ** 2))
 RECIPES = (
     Recipe("squared-error", SQUARED_ERROR, Threshold(), summary="how small the squared error is"),

@@ -6,30 +6,13 @@ import torch
 from torch import nn
 
 import divulge as dv
-from divulge import store
 from divulge.auditing import checks
 from divulge.evaluation import blind
 
-_KNOWN: dict[str, object] = {}
-
 
 @pytest.fixture(autouse=True, scope="module")
-def _records_are_compared_once():
-    """What the records alone tell takes most of an audit's time, and many tests here audit the same ones."""
-
-    def remember(function):
-        def look_up(*given, **named):
-            key = store.hash_values(function.__name__, *_parts(given), *_parts(sorted(named.items())))
-            if key not in _KNOWN:
-                _KNOWN[key] = function(*given, **named)
-            return _KNOWN[key]
-
-        return look_up
-
-    with pytest.MonkeyPatch.context() as patch:
-        for function in (blind.baseline_with_features, blind.measure_label_errors):
-            patch.setattr(blind, function.__name__, remember(function))
-        yield
+def _records_are_compared_once(records_compared_once):
+    """Many tests here audit the same records."""
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +22,6 @@ def scores_alone():
         patch.setattr(checks, "CHECKS", ())
         patch.setattr(blind, "adjust_scores", lambda scores, *_, **__: dict(scores))
         yield
-
-
-def _parts(values):
-    """Arrays and plain values of nested tuples, in order."""
-    for value in values:
-        if isinstance(value, tuple | list):
-            yield len(value)
-            yield from _parts(value)
-        else:
-            yield value
 
 
 def make_model():

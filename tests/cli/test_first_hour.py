@@ -14,6 +14,8 @@ import pytest
 
 from divulge import plan as plans
 
+pytestmark = pytest.mark.usefixtures("records_compared_once")
+
 COMMAND = [sys.executable, "-m", "divulge"]
 MODEL = """
 import numpy as np

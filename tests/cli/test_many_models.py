@@ -23,6 +23,8 @@ from divulge.auditing.gates import Ruling, Rulings, limits_section
 from divulge.auditing.junit import render_junit
 from run_directories import WRITERS, write_audit
 
+pytestmark = pytest.mark.usefixtures("records_compared_once")
+
 PLAN = """
 folder = ".."
 recipes = ["loss"]

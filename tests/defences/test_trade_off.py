@@ -32,6 +32,8 @@ import divulge as dv
 from divulge.defences import measure_settings, suggest_settings
 from divulge.defences.trade_off import AS_IT_IS
 
+pytestmark = pytest.mark.usefixtures("records_compared_once")
+
 
 def sets(load=load_breast_cancer, n=120, seed=0):
     x, y = load(return_X_y=True)

@@ -39,6 +39,8 @@ from divulge.results import ClassifierFit
 from divulge.targets import SklearnTarget
 from divulge.targets.estimators import describe_estimator
 
+pytestmark = pytest.mark.usefixtures("records_compared_once")
+
 
 def draw(n, seed, classes=2):
     rng = np.random.default_rng(seed)

@@ -37,13 +37,16 @@ def cluster(tmp_path_factory):
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         Path(folder, "ray").mkdir()
         small = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
-        result = Cluster(initialize_head=True, head_node_args=small)
+        soon = {"health_check_period_ms": 500, "health_check_initial_delay_ms": 500}  # that a node is gone
+        result = Cluster(initialize_head=True, head_node_args={**small, "_system_config": soon})
         result.add_node(num_cpus=1, object_store_memory=80 * 2**20)
         ray.init(address=result.address, log_to_driver=False)
         try:
             yield result
         finally:
             ray.shutdown()
+            for node in list(result.worker_nodes):  # Ray waits ten seconds for each that it asks to end
+                result.remove_node(node, allow_graceful=False)
             result.shutdown()
 
 
@@ -153,13 +156,10 @@ def _node_of_training(folder):
 def gpu_node(cluster):
     """A third node, with one GPU by name alone; it stays, as a node takes long to start."""
     before = {node["NodeID"] for node in ray.nodes()}
-    node = cluster.add_node(num_cpus=2, num_gpus=1, object_store_memory=80 * 2**20)
+    cluster.add_node(num_cpus=2, num_gpus=1, object_store_memory=80 * 2**20)
     cluster.wait_for_nodes()
     (name,) = {node["NodeID"] for node in ray.nodes()} - before
-    yield name
-    cluster.remove_node(node, allow_graceful=False)
-    while any(each["NodeID"] == name and each["Alive"] for each in ray.nodes()):  # the cluster hears of it later
-        time.sleep(0.1)
+    return name
 
 
 def _names_of_nodes(folder):

@@ -18,6 +18,8 @@ from divulge.auditing import forecast
 from divulge.settings import ResolvedAuditSettings
 from divulge.types import AuditData
 
+pytestmark = pytest.mark.usefixtures("records_compared_once")
+
 
 class SlowInProportion(ClassifierMixin, BaseEstimator):
     """Nearest mean, whose training burns processor time in proportion to its records."""

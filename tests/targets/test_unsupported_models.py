@@ -8,6 +8,8 @@ import pytest
 
 import divulge as dv
 
+pytestmark = pytest.mark.usefixtures("records_compared_once")
+
 NAMES = ["age", "height", "blood"]
 
 

@@ -20,11 +20,11 @@ from divulge.validation import check_vector
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scipy import stats
+    from scipy import special
 
     from divulge.types import Bools, Floats, Ints
 else:
-    stats = lazy.module("scipy.stats")
+    special = lazy.module("scipy.special")
 
 Family: TypeAlias = Literal["decimals", "digits", "bits"]
 
@@ -245,11 +245,11 @@ def _rounded_size(
     scores: Floats, sizes: Ints, other_sizes: Ints, family: Family, ordinary: list[float], *, is_candidate: bool
 ) -> int | None:
     """Return the size of the grid to which scores were rounded, and others were not; None if there is none."""
-    rounded_sizes = sizes[sizes < _FULL[family]]
-    if not len(rounded_sizes):
+    rounded_sizes, finest = sizes[sizes < _FULL[family]], int(other_sizes.max())
+    if not len(rounded_sizes) or rounded_sizes.min() >= finest:
         return None
     most = 1.0 if len(rounded_sizes) == len(sizes) else _MOST
-    finest, own = int(other_sizes.max()), int(np.quantile(rounded_sizes, most, method="inverted_cdf"))
+    own = int(np.quantile(rounded_sizes, most, method="inverted_cdf"))
     values, first_rows = np.unique(scores, return_index=True)
     error = _relative_error(scores)
     is_telling = ~np.isclose(values[:, None], ordinary, rtol=2 * error, atol=0).any(axis=1)
@@ -270,14 +270,14 @@ def _rounded_size(
         if (
             is_enough
             and (n_off >= _MIN_VALUES or size == own)
-            and (stats.binom.sf(n_on - 1, n_on + n_off, chance) <= _MAX_CHANCE)
+            and (special.bdtrc(n_on - 1, n_on + n_off, chance) <= _MAX_CHANCE)
         ):
             return size
         # Candidates that are not members would be off the grid, or on it, as often as the calibration.
         n_alike = int((~is_on).sum()) if is_candidate else int((other_sizes <= size).sum())
         n_candidates = len(sizes) if is_candidate else len(other_sizes)
         share = 1 - other_share if is_candidate else float(is_on.mean())
-        if stats.binom.cdf(n_alike, n_candidates, _SHARE_ALIKE * share) <= _MAX_TAIL:
+        if special.bdtr(n_alike, n_candidates, _SHARE_ALIKE * share) <= _MAX_TAIL:
             return size
     return None
 

@@ -23,7 +23,7 @@ from divulge.validation import check_mask
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scipy import stats
+    from scipy import special
 
     from divulge.decisions.controls import Control
     from divulge.decisions.counts import Counts
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from divulge.results import ControlResult
     from divulge.types import Bools, Floats, Standing
 else:
-    stats = lazy.module("scipy.stats")
+    special = lazy.module("scipy.special")
 
 RESOLVED_METHODS = (BH, PTDI, Storey, Adaptive, AdaDetect)
 METHODS = (Auto, *RESOLVED_METHODS)
@@ -213,8 +213,8 @@ def _scale_doubts(counts: Counts) -> tuple[str, ...]:
     m, n = counts.total, len(counts.calibration)
     for place in (n - 1, n // 2):
         n_low = m - int(counts.above[place])
-        least = float(stats.beta.ppf(_MAX_TAIL, place + 1, n - place))  # share of non-members that is as low
-        if stats.binom.cdf(n_low, m, _PLAUSIBLE_SHARE * least) <= _MAX_TAIL:
+        least = float(special.betaincinv(place + 1, n - place, _MAX_TAIL))  # share of non-members that is as low
+        if special.bdtr(n_low, m, _PLAUSIBLE_SHARE * least) <= _MAX_TAIL:
             return (
                 f"over {1 - _PLAUSIBLE_SHARE:.0%} of the candidates would have to be members ({n_low} of {m} score as "
                 f"low as {(place + 1) / n:.0%} of the calibration): are both in the same unit, sign and scale?",

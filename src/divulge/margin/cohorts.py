@@ -478,14 +478,16 @@ def _draw_cohorts(published: Publication, optimum: SubsetOptimum, distinct: Floa
     rng = seeds.generator(0, "other cohorts")
     if n <= 2 * len(distinct):  # few records of each: to draw every record is many times as fast as a multinomial
         owners = np.repeat(np.arange(len(distinct)), counts)
-        places = owners[rng.integers(len(owners), size=(size, n))] + len(distinct) * np.arange(size)[:, None]
+        places = owners[rng.integers(len(owners), size=(size, n))]
+        places += len(distinct) * np.arange(size)[:, None]
         drawn = np.bincount(places.ravel(), minlength=size * len(distinct)).reshape(size, -1)
     else:
         drawn = rng.multinomial(n, counts / counts.sum(), size=size)
     residuals, weights = loss_derivatives(published.family, design @ published.theta, distinct[:, -1])
-    gradients = drawn @ (design * residuals[:, None]) + penalty * mask * published.theta
     record_hessians = (design[:, :, None] * design[:, None, :] * weights[:, None, None]).reshape(len(distinct), -1)
-    hessians = (drawn @ record_hessians).reshape(-1, *[design.shape[1]] * 2) + penalty * np.diag(mask)
+    sums = drawn.astype(np.float64) @ np.c_[design * residuals[:, None], record_hessians]
+    gradients = sums[:, : design.shape[1]] + penalty * mask * published.theta
+    hessians = sums[:, design.shape[1] :].reshape(-1, *[design.shape[1]] * 2) + penalty * np.diag(mask)
     scale = np.sqrt(np.maximum(np.diag(optimum.hessian), np.finfo(float).tiny))
     # Cohorts in which a column is constant have no fit; the jitter makes their steps long.
     scaled_hessians = hessians / scale / scale[:, None] + 1e-12 * np.eye(len(scale))

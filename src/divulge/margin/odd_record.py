@@ -725,7 +725,9 @@ def _passes_for_untrained(remainder: _Remainder, gradients: Floats) -> Bools:
     record_shifts, shifts = remainder.scale_shifts(remainder.record_gradients), remainder.scale_shifts(gradients)
     if record_shifts is None or shifts is None:
         return np.ones(len(gradients), bool)
-    return spatial.KDTree(record_shifts).query_ball_point(shifts, 1.0, p=np.inf, return_length=True) > 0
+    distances, _ = spatial.KDTree(record_shifts).query(shifts, p=np.inf, distance_upper_bound=np.nextafter(1.0, 2.0))
+    passes: Bools = distances <= 1.0  # infinite where none of the records is as near
+    return passes
 
 
 def _bound_sampled_rate(passes: Bools, n_plausible: int, n_draws: int) -> float:

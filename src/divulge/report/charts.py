@@ -191,7 +191,7 @@ def bars(
     base: Layer = alt.Chart().encode(y=_lane_axis(rows), tooltip=_tooltip(rows[0]))
     layers = [
         base.mark_bar(height={"band": 0.6}, opacity=0.4).encode(x=alt.X("value:Q", **across), **colour),
-        base.mark_rule(strokeWidth=1.5, style="whisker").encode(x=alt.X("low:Q", **across), x2="high:Q"),
+        base.mark_rule(strokeWidth=1.5, style="whisker").encode(x=alt.X("low:Q", **across), x2=alt.X2("high:Q")),
         base.mark_point(filled=True, size=90, opacity=1).encode(x=alt.X("value:Q", **across), **mark),
     ]
     return _finish_lanes(alt.layer(*layers, data=_named_data("groups", rows)), len(rows), quantity, reference)
@@ -226,7 +226,7 @@ def intervals(
     across: Row = {"title": f"{quantity}, {unit}" if unit else quantity, "scale": alt.Scale(zero=False)}
     base: Layer = alt.Chart().encode(y=_lane_axis(rows), tooltip=_tooltip(rows[0]))
     ends = [base.mark_tick(thickness=2, size=9).encode(x=alt.X(f"{end}:Q", **across)) for end in ("low", "high")]
-    whisker = base.mark_rule(strokeWidth=2, style="interval").encode(x=alt.X("low:Q", **across), x2="high:Q")
+    whisker = base.mark_rule(strokeWidth=2, style="interval").encode(x=alt.X("low:Q", **across), x2=alt.X2("high:Q"))
     dot = base.mark_point(filled=True, size=80, opacity=1).encode(x=alt.X("value:Q", **across))
     return _finish_lanes(
         alt.layer(whisker, *ends, dot, data=_named_data("estimates", rows)), len(rows), quantity, reference
@@ -278,10 +278,10 @@ def trade_off(
     bare = base.encode(**_group_encoding("choice", choices))
     whiskers = [
         bare.mark_rule(strokeWidth=1.5, style="interval").encode(
-            x=alt.X("x_low:Q", **across_axis), x2="x_high:Q", y=alt.Y("y:Q", **up_axis)
+            x=alt.X("x_low:Q", **across_axis), x2=alt.X2("x_high:Q"), y=alt.Y("y:Q", **up_axis)
         ),
         bare.mark_rule(strokeWidth=1.5, style="interval").encode(
-            x=alt.X("x:Q", **across_axis), y=alt.Y("y_low:Q", **up_axis), y2="y_high:Q"
+            x=alt.X("x:Q", **across_axis), y=alt.Y("y_low:Q", **up_axis), y2=alt.Y2("y_high:Q")
         ),
     ]
     dots = base.mark_point(filled=True, size=90, opacity=1).encode(
@@ -336,11 +336,11 @@ def class_lanes(
         y=alt.Y("name:N", title=None, sort=list(lanes), scale=alt.Scale(padding=0), axis=edges),
         # Points at the same place would hide one another.
         yOffset=alt.YOffset("series:N", scale=alt.Scale(domain=[str(name) for name in series])),
-        tooltip=["series:N", "name:N", "value:Q", "low:Q", "high:Q"],
+        tooltip=_tooltips("series:N", "name:N", "value:Q", "low:Q", "high:Q"),
     )
     visible = base.transform_filter(_VISIBLE)
     whisker = visible.transform_filter(_FOCUSED).mark_rule(strokeWidth=2)
-    whisker = whisker.encode(x=alt.X("low:Q", **across), x2="high:Q", **_coloured(series))
+    whisker = whisker.encode(x=alt.X("low:Q", **across), x2=alt.X2("high:Q"), **_coloured(series))
     dot = visible.mark_point(filled=True, size=80, opacity=1)
     dot = dot.encode(x=alt.X("value:Q", **across), **_coloured(series, shape=True))
     chart = alt.layer(whisker, dot, data=_named_data("estimates", rows))
@@ -407,7 +407,7 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
     base: Layer = alt.Chart().encode(
         x=alt.X("from:Q", title=quantity, scale=alt.Scale(nice=False, zero=False), **ends),
         y=alt.Y("share:Q", title=f"share of the group{', square-root scale' if tall else ''}", stack=None, **scale),
-        tooltip=["group:N", alt.Tooltip("from:Q", title=quantity), "share:Q"],
+        tooltip=[alt.Tooltip("group:N"), alt.Tooltip("from:Q", title=quantity), alt.Tooltip("share:Q")],
     )
     shade = base.mark_area(interpolate="step-after", opacity=0.22).encode(
         **_group_encoding("group", groups, key="line")
@@ -455,7 +455,7 @@ def scatter(
     points = points.encode(
         x=alt.X("x:Q", title=x, scale=alt.Scale(zero=False)),
         y=alt.Y("y:Q", title=y, scale=alt.Scale(zero=False)),
-        tooltip=["group:N", alt.Tooltip("x:Q", title=x), alt.Tooltip("y:Q", title=y)],
+        tooltip=[alt.Tooltip("group:N"), alt.Tooltip("x:Q", title=x), alt.Tooltip("y:Q", title=y)],
         **_group_encoding("group", groups, shape=True),
     )
     guides = [_guide_lines(vertical, "x", x)] if vertical is not None else []
@@ -513,7 +513,7 @@ def network(
     points = points.encode(
         x=across,
         y=up,
-        tooltip=["what:N", "x:Q", "y:Q"],
+        tooltip=_tooltips("what:N", "x:Q", "y:Q"),
         color=_group_encoding("what", shapes)["color"],
         shape=alt.Shape("what:N", title=None, scale=alt.Scale(domain=list(shapes), range=list(shapes.values()))),
     )
@@ -629,7 +629,7 @@ def _log_log_chart(
     up: Row = {"title": y, "scale": scale, "axis": axis}
     ends: Layer = alt.Chart(_named_data("_diagonal", [{"x": floor, "y": floor, "x2": 1, "y2": 1}]))
     diagonal = ends.mark_rule(style="reference", strokeDash=[4, 4])
-    diagonal = diagonal.encode(x=alt.X("x:Q", **across), y=alt.Y("y:Q", **up), x2="x2:Q", y2="y2:Q")
+    diagonal = diagonal.encode(x=alt.X("x:Q", **across), y=alt.Y("y:Q", **up), x2=alt.X2("x2:Q"), y2=alt.Y2("y2:Q"))
     chosen = focus is not None
     lines = _curve_layers(curves, across, up, interpolate, points=points, chosen=chosen, digits=_RATE_DIGITS)
     spec = _finish(alt.layer(diagonal, lines), height=420 if focus is None else 340)
@@ -654,10 +654,9 @@ def _curve_layers(
     """Return bands, lines and, where asked for, points, of one data set. ``chosen``: one band at a time."""
     rows = [{"series": str(name)} | row for name, curve in curves.items() for row in _curve_rows(curve, digits)]
     banded = any(curve.low is not None for curve in curves.values())
-    tooltip = ["series:N", alt.Tooltip("x:Q", title=across["title"]), alt.Tooltip("y:Q", title=up["title"])]
-    base: Layer = alt.Chart().encode(
-        x=alt.X("x:Q", **across), tooltip=tooltip + (["low:Q", "high:Q"] if banded else [])
-    )
+    places = [alt.Tooltip("x:Q", title=across["title"]), alt.Tooltip("y:Q", title=up["title"])]
+    tooltip = [alt.Tooltip("series:N"), *places, *(_tooltips("low:Q", "high:Q") if banded else [])]
+    base: Layer = alt.Chart().encode(x=alt.X("x:Q", **across), tooltip=tooltip)
     base = base.transform_filter(_VISIBLE) if chosen else base
     y = alt.Y("y:Q", **up)
     colour = _group_encoding("series", curves, key="line", legend=not chosen)
@@ -665,7 +664,7 @@ def _curve_layers(
     layers = [base.mark_line(interpolate=interpolate, strokeWidth=2).encode(y=y, **dashed)]
     if banded:
         area = (base.transform_filter(_FOCUSED) if chosen else base).mark_area(interpolate=interpolate, opacity=0.16)
-        layers.insert(0, area.encode(y=alt.Y("low:Q", **up), y2="high:Q", **colour))
+        layers.insert(0, area.encode(y=alt.Y("low:Q", **up), y2=alt.Y2("high:Q"), **colour))
     if points:
         dots = base.mark_point(filled=True, size=45, opacity=1)
         layers.append(dots.encode(y=y, **colour))
@@ -679,9 +678,9 @@ def _guide_lines(places: Mapping[str, float], channel: Literal["x", "y"], title:
     base: Layer = alt.Chart().encode(encoding)
     rule = base.mark_rule(style="reference", strokeDash=[4, 4])
     if channel == "x":
-        text = base.mark_text(style="guide", align="left", dx=4).encode(text="label:N", y=alt.value(8))
+        text = base.mark_text(style="guide", align="left", dx=4).encode(text=alt.Text("label:N"), y=alt.value(8))
     else:
-        text = base.mark_text(style="guide", align="left", dy=-6).encode(text="label:N", x=alt.value(4))
+        text = base.mark_text(style="guide", align="left", dy=-6).encode(text=alt.Text("label:N"), x=alt.value(4))
     return alt.layer(rule, text, data=_named_data("_guides", rows))
 
 
@@ -696,9 +695,14 @@ def _finish_lanes(chart: Layer, count: int, quantity: str, reference: float | No
     return _finish(alt.layer(*layers), height=height * count)
 
 
-def _tooltip(row: Row) -> list[str]:
+def _tooltip(row: Row) -> list[alt.Tooltip]:
     """Return a tooltip that shows everything in ``row``."""
-    return [f"{name}:{'N' if isinstance(value, str) else 'Q'}" for name, value in row.items()]
+    return _tooltips(*(f"{name}:{'N' if isinstance(value, str) else 'Q'}" for name, value in row.items()))
+
+
+def _tooltips(*fields: str) -> list[alt.Tooltip]:
+    """Return these fields as channels: of each that is a text, Altair looks through all its classes for one."""
+    return [alt.Tooltip(field) for field in fields]
 
 
 def _group_encoding(
