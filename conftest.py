@@ -14,6 +14,8 @@ from hypothesis import settings
 if "PYTEST_XDIST_WORKER" in os.environ:  # one of a worker per core, whose threads would only wait for one another
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+os.environ["COLUMNS"] = "120"  # as of a log file, whoever starts the tests: pytest-xdist gives its workers 80
+
 # Bytecode is kept whatever this environment says: hundreds of processes would each compile all of the package anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
