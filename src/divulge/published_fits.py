@@ -505,8 +505,8 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     combinations = "these records" if n_tried == 1 else "one of these combinations"
     chance = (
         "How likely it is that this answer is wrong cannot be said in a number: what was used may share records with "
-        "these, be of another population, or be fitted in another way. A part of it can be estimated: other records "
-        f"of the same population would fit {combinations} by chance in {_format_cases(match.chance)}."
+        "these, be of another population, or be fitted in another way. Only a part of it can be estimated: that "
+        f"records of the same population fit {combinations} by mere chance, in {_format_cases(match.chance)}."
     )
     if match.match is not None:
         fit = match.match
@@ -515,9 +515,9 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
         told_apart = ""
         if fit.told_apart:
             told_apart = (
-                f" For {fit.told_apart:,} of the {formatting.format_count(fit.records, 'record')}, leaving out that "
-                "one alone would change the published numbers: whoever holds all of them, and knows that the others "
-                "took part, can tell that this one did."
+                f" Single people: whoever holds all {formatting.format_count(fit.records, 'record')}, and knows that "
+                f"all but one took part, can tell that this one did, too. That works for {fit.told_apart:,} of them, "
+                "without any of which the published numbers would differ."
             )
         return "leak", (
             "If these coefficients were fitted as assumed, they come from the records of "

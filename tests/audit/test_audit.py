@@ -96,7 +96,7 @@ def test_a_model_trained_on_other_data_leaks_nothing_and_the_power_is_stated(hon
     summary = honest.summary()
     assert summary.verdict.tone == "clear", summary.verdict
     assert summary.verdict.answer == "no leak found"
-    assert "would have been overlooked 2 times in 10" in summary.verdict.text
+    assert "would have noticed, 8 times in 10, a leak" in summary.verdict.text
     assert f"an AUC of {summary.smallest_detectable.auc:.3f}" in " ".join(honest.verdict.evidence)
     assert 0.5 < summary.smallest_detectable.auc < 0.7
     for name in honest:

@@ -66,7 +66,7 @@ def test_silence_is_a_finding_only_where_a_leak_would_have_been_seen(m, n, fpr, 
     assert "no AUC" not in verdict.text
     assert "None" not in verdict.text
     assert ("probability is an AUC of 0." in in_figures(verdict)) == (answer == "no leak found")
-    assert ("would have been overlooked 2 times in 10" in verdict.text) == (answer == "no leak found")
+    assert ("would have noticed, 8 times in 10, a leak" in verdict.text) == (answer == "no leak found")
     if m == 1:
         assert "1 training record and" in verdict.text
 

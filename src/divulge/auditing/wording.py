@@ -283,16 +283,15 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         undetectable = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     unseen, few = _describe_unseen_records(audit, scope)
     limits = (
-        "How good was this test? Had there been a leak of this size, it would have been overlooked "
-        f"{10 - round(10 * smallest_leak.power)} times in 10: shown a training record and another one, an attacker "
-        f"tells which is which in {_round_up(smallest_leak.auc)} cases, where guessing is right in half{plain_rate}. "
-        f"{few}"
+        f"How good was this test? It would have noticed, {round(10 * smallest_leak.power)} times in 10, a leak by "
+        "which an attacker, shown a training record and another one, tells which is which in "
+        f"{_round_up(smallest_leak.auc)} cases, where guessing is right in half{plain_rate}. {few}"
     )
     if is_coarse(reason):
         n_required = evaluation.records_to_see(_MODERATE_AUC, smallest_leak.confidence, smallest_leak.power)
         larger_test = (
-            f"A test that overlooks a leak of {100 * _MODERATE_AUC:.0f} in 100 cases no more often than that needs "
-            f"about {n_required:,} training records and as many others.",
+            f"To notice as surely that an attacker is right in {100 * _MODERATE_AUC:.0f} of 100 cases takes about "
+            f"{n_required:,} training records and as many others.",
         )
     tried, names = _describe_attacks(audit)
     estimator = audit.about.estimator

@@ -77,8 +77,8 @@ _CONTROL_ERROR = 0.02
 _ASSUMES = (
     "(1) members (the records trained on) and holdout (others) were drawn alike, the proxy (a model of further "
     "records that guesses labels by the features) has seen neither, and the model was not taught by another model's "
-    "answers on the members (distillation, self-training); or (2) the proxy guesses each label as often as it "
-    "occurs with such features"
+    "answers on the members (distillation, self-training); or (2) among records with the same features, the proxy "
+    "expects each label as often as it occurs"
 )
 _ADVERSARY = "Who can do this: anyone who has the features of a record and sees the model's outputs on it."
 _HARM = "Who may be harmed: people whose label is confidential, such as a diagnosis or a decision about them."
@@ -209,11 +209,11 @@ def decide_label_privacy(
         odds = math.exp(math.floor(100 * smaller.low) / 100)
         n_right = math.floor(100 * odds / (1 + odds))
         reason = (
-            "The model gives away what it was trained to predict of training records, their labels. For some of them, "
-            "a guess between two labels that is right in 50 of 100 cases without the model is right in at least "
+            "If one of two conditions holds, which those who know the data must confirm, the model gives labels of "
+            "training records away (what it was trained to predict of them). For some records, for how many is not "
+            "known, a guess between two labels that is right in 50 of 100 cases without the model is right in at least "
             f"{n_right} with it (ε ≥ {formatting.format_lower_bound(smaller.low)}, with "
-            f"{formatting.format_percent(confidence)} confidence); for how many is not known. This "
-            f"counts only if (1) or (2) is so, which those who know the data must confirm: {_ASSUMES}."
+            f"{formatting.format_percent(confidence)} confidence). The conditions: {_ASSUMES}."
         )
         return LabelFinding(LEAK, reason, smaller, inside, outside, difference)
     reason = (

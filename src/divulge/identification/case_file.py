@@ -123,14 +123,14 @@ def describe_selection(summary: IdentificationSummary) -> str:
     if summary.guarantee.standing == "void":
         return name_records(f"{documents} stand out, and nothing is claimed about them.", summary)
     number = (
-        f"At least {summary.members:,} of {format_count(summary.candidates, 'document')} "
-        f"{'was' if summary.members == 1 else 'were'} used for training, if the comparison is fair (with 95 % "
-        "confidence)"
+        f"t least {summary.members:,} of {format_count(summary.candidates, 'document')} "
+        f"{'was' if summary.members == 1 else 'were'} used for training (95 % confidence, if the comparison is fair)"
     )
     counts_members = count_members_shown(summary) > summary.selected
     if not summary.selected and counts_members:
         return name_records(
-            f"{number}, and which ones cannot be said: a list with a false discovery rate of {level} is empty.", summary
+            f"A{number}, and which ones cannot be said: a list with a false discovery rate of {level} is empty.",
+            summary,
         )
     if not summary.selected:
         return name_records(
@@ -139,7 +139,7 @@ def describe_selection(summary: IdentificationSummary) -> str:
             summary,
         )
     are = "is" if summary.selected == 1 else "are"
-    not_listed = f"{number}, and which the others are cannot be said. " if counts_members else ""
+    not_listed = f"Counting those that cannot be named, a{number}. " if counts_members else ""
     finding = (
         f"{documents} {are} identified as training data. If the comparison is fair, lists made in this way have at "
         f"most {level} wrong entries on average. One list, such as this, may have more, and no single entry is proven. "
@@ -324,13 +324,13 @@ def _count_conditions(listed: list[Condition]) -> str:
 
     Examples:
         >>> _count_conditions([Condition("a", "met", ""), Condition("b", "open", ""), Condition("c", "met", "")])
-        'Of the 3 conditions of this bound, 2 were tested and met, and 1 is open.'
+        'These figures rest on 3 conditions: 2 were tested and met, and 1 is open.'
     """
     tally = Tally(condition.mark for condition in listed)
     were, are = ("was" if tally["met"] == 1 else "were"), ("is" if tally["open"] == 1 else "are")
     return (
-        f"Of the {len(listed)} conditions of this bound, {tally['met']} {were} tested and met, and "
-        f"{tally['open']} {are} open."
+        f"These figures rest on {len(listed)} conditions: {tally['met']} {were} tested and met, and {tally['open']} "
+        f"{are} open."
     )
 
 
