@@ -516,8 +516,8 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
         if fit.told_apart:
             told_apart = (
                 f" Single people: whoever holds all {formatting.format_count(fit.records, 'record')}, and knows that "
-                f"all but one took part, can tell that this one did, too. That works for {fit.told_apart:,} of them, "
-                "without any of which the published numbers would differ."
+                f"all but one took part, can tell that this one did, too. That works for {fit.told_apart:,} of them: "
+                "leaving any one of these out would change the published numbers."
             )
         return "leak", (
             "If these coefficients were fitted as assumed, they come from the records of "
