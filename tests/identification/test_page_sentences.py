@@ -86,7 +86,7 @@ def test_the_finding_comes_first_in_every_standing(run):
             )
             assert tone == "doubt"
         elif selected:
-            assert text.startswith(f"{finding} Of the ")
+            assert text.startswith(f"{finding} These figures rest on ")
             assert tone == "leak"
         else:
             assert (text, tone) == (f"{nothing} That does not show that none was used.", "plain")
