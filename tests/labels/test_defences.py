@@ -61,12 +61,12 @@ R = math.log(99)
         ({"metric": "accuracy", "decimals": 1, "noise": 0.01}, math.log2(12), "rounding", 1 / 100),
         ({"metric": "accuracy", "scored": 20}, math.log2(21), "number of labels", 1 / 80),
         ({"metric": "accuracy", "scored": "unknown"}, math.log2(2500), "number of labels", 1 / 200),
-        ({"metric": "f1", "decimals": 1}, math.log2(11), "rounding", 1 / 100),
+        ({"metric": "f1", "decimals": 1}, math.log2(11), "rounding", 1 / 51),
         (
             {"metric": "auc"},
             math.log2(2 + sum(2 * s * (50 - s) - 1 for s in range(1, 26))),
             "number of labels",
-            1 / 100,
+            1 / 98,
         ),
     ],
 )
@@ -117,24 +117,24 @@ def test_no_answer_tells_more_than_all_labels():
 
 
 @pytest.mark.parametrize(
-    ("metric", "decimals", "bits"),
+    ("metric", "decimals", "bits", "threshold"),
     [
-        (labels.KnownRange(0, 1), 2, math.log2(101)),
-        (labels.KnownRange(-1, 2), 1, math.log2(31)),
-        (labels.Evaluated(lambda y, p: 0.0, low=0, high=1, name="f"), 2, math.log2(101)),
-        (labels.Evaluated(lambda y, p: 0.0, name="f"), 2, 64),
-        ("mcc", 2, math.log2(202)),
-        ("balanced_accuracy", 1, math.log2(12)),
-        ("r2", 2, 64),
-        ("mcc", None, 64),
+        (labels.KnownRange(0, 1), 2, math.log2(101), None),
+        (labels.KnownRange(-1, 2), 1, math.log2(31), None),
+        (labels.Evaluated(lambda y, p: 0.0, low=0, high=1, name="f"), 2, math.log2(101), None),
+        (labels.Evaluated(lambda y, p: 0.0, name="f"), 2, 64, None),
+        ("mcc", 2, math.log2(202), 1 / 99),  # one row a query
+        ("balanced_accuracy", 1, math.log2(12), 1 / 198),
+        ("r2", 2, 64, None),
+        ("mcc", None, 64, 1 / 99),
     ],
 )
-def test_the_capacity_of_a_range_is_that_of_its_different_answers(metric, decimals, bits):
+def test_the_capacity_of_a_range_is_that_of_its_different_answers(metric, decimals, bits, threshold):
     found = labels.capacity(OracleSpec(metric, n=100, decimals=decimals))
     assert found.bits_per_query == pytest.approx(bits)
     assert found.binds == ("float arithmetic" if decimals is None else "rounding")
-    assert math.isnan(found.threshold)
-    assert "readable while" not in str(found)
+    assert found.threshold == pytest.approx(math.nan if threshold is None else threshold, nan_ok=True)
+    assert ("readable while" in str(found)) == (threshold is not None)
 
 
 def test_a_range_under_noise_tells_what_the_smaller_of_both_leaves():
@@ -257,13 +257,14 @@ def test_a_menu_needs_a_row_on_either_side(public, error):
         return
     items = labels.menu(spec, public=public, days=2, per_day=3, decimals=3)
     n_public = 1 if public < 0.5 else 9
-    assert [item.queries for item in items] == [6, 6, 2, 6, 6]
+    assert [item.queries for item in items] == [6, 6, 2, 6, 6, 6]
     assert [item.setting for item in items] == [
         "3 submissions a day for 2 days",
         f"{n_public} of 10 rows are public",
         "1 submission a day",
         "3 decimals",
         f"a new score only {1 / (2 * math.sqrt(10)):.3g} better than the team's best",
+        f"the same, in steps of {1 / (2 * math.sqrt(10)):.3g}",
     ]
     assert items[1].readable <= n_public
     for item in items:
@@ -274,6 +275,7 @@ def test_the_coarser_of_two_roundings_is_shown_and_a_step_no_wider_than_the_scor
     spec = labels.OracleSpec(labels.KnownRange(0.0, 0.1), n=16, decimals=1)
     items = {item.name: item.setting for item in labels.menu(spec, decimals=4)}
     assert items["rounding"] == "1 decimals"
-    assert items["ladder"] == f"a new score only {0.1 / 8:.3g} better than the team's best"
+    assert items["minimum gain"] == f"a new score only {0.1 / 8:.3g} better than the team's best"
+    assert items["ladder"] == f"the same, in steps of {0.1 / 8:.3g}"
     with pytest.raises(InputError, match="starts from an oracle that scores all rows"):
         labels.menu(labels.OracleSpec(n=16, scored=8))
