@@ -187,12 +187,12 @@ PEER_ADVICE = (
     "trained in that way (in a plan train = 'module:function').",
 )
 CLONE_ADVICE = (
-    "Whether it leaks is open. An estimator learns its own training records as a clone of it learns others. As this "
-    "one did not, these are probably not the records that it was trained on, or it is asked in another way; that it "
-    "gives nothing away of them says nothing of those that it learned.",
+    "Whether it leaks is open. A model knows the records that it was trained on about as well as another of its kind "
+    "knows its own. As this one does not, it was probably trained on others than these, or is asked in another way; "
+    "that it gives nothing away of these says nothing of those that it learned.",
     "Check the files of model and members, the order of columns and classes, and that inputs are scaled as in the "
-    "training. A model that was trained on far more records than the members given here is in no doubt where enough "
-    "non-members show that it is right more often than the clone.",
+    "training. If it was trained on far more records than these, it knows each of them less, and is right more often "
+    "than the other on new ones: more non-members would show that, and end the doubt.",
 )
 
 
@@ -263,7 +263,7 @@ def describe_unlearned_doubt(
     Examples:
         >>> right = np.repeat([0.0, 1.0], [120, 180])
         >>> describe_unlearned_doubt(right, right, np.ones(300), right, has_classes=True)[:63]
-        'the model is right on 60.0 % of its own training records, on no'
+        'the model is right on 60.0 % of the records that it is said to '
         >>> describe_unlearned_doubt(np.ones(300), right, np.ones(300), right, has_classes=True)
         ''
     """
@@ -273,13 +273,14 @@ def describe_unlearned_doubt(
         return ""
     if not has_classes:
         return (
-            "the model errs on its own training records by no less than on others, and the same estimator, trained on "
-            f"{len(clone_fit):,} others, far less on those that it was trained on"
+            "the model errs on the records that it is said to have been trained on by not surely less than on others; "
+            f"the same estimator, trained on {len(clone_fit):,} other records, errs far less on those"
         )
+    n = len(clone_fit)
     return (
-        f"the model is right on {_per_cent(float(fit.mean()))} of its own training records, on not surely more of them "
-        f"than of others ({_per_cent(float(fit_to_others.mean()))}), and the same estimator, trained on "
-        f"{len(clone_fit):,} others, on {_per_cent(float(clone_fit.mean()))} of those that it was trained on"
+        f"the model is right on {_per_cent(float(fit.mean()))} of the records that it is said to have been trained on, "
+        f"and on {_per_cent(float(fit_to_others.mean()))} of others, which is no sure difference; the same estimator, "
+        f"trained on {n:,} other records, is right on {_per_cent(float(clone_fit.mean()))} of those {n:,}"
     )
 
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _MODERATE_AUC, _LARGEST_MODERATE_AUC = 0.6, 0.65
 _REGRESSIONS = ("LogisticRegression", "LinearRegression", "Ridge", "PoissonRegressor")
 _COEFFICIENTS = (
-    "Only the model's outputs were looked at. The coefficients of a regression, in its file or in a table, often tell "
-    "whose records it was fitted on to whoever holds those records: divulge weights --cohort asks that."
+    "Only the model's outputs were looked at. Whoever holds the records can often tell from the coefficients of a "
+    "regression, in its file or in a table, which of them it was fitted on: divulge weights --cohort asks that."
 )
 TONES: Mapping[Answer, Tone] = {
     "leak found": "leak",

@@ -30,7 +30,7 @@ NEXT_STEPS = (
     "covariates, so that like is compared with like"
 )
 REDRAW_ADVICE = (
-    "Take as others records that were drawn at random from the same ones as the training records, and audit again"
+    "Compare with records that were drawn at random from the same pool as the training records, and audit again"
 )
 TIME_ADVICE = (
     "The sets seem to be of different times, which no new draw of later records mends: take as non-members records of "
