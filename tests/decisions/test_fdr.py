@@ -259,7 +259,7 @@ def test_ptdi_does_not_underestimate_the_share_of_nonmembers_on_average(n, m, sh
 
 def test_a_selection_says_that_its_candidates_are_too_few_for_the_bound():
     rng = np.random.default_rng(13)
-    candidates, calibration = rng.normal(3, 1, 5), rng.normal(size=100)
+    candidates, calibration = rng.normal([4, 4, 4, -1, -1], 0.5), rng.normal(size=100)
     for method, is_doubtful in ((PTDI(0.5), True), (PTDI(), False), ("storey", False)):
         for selection in (
             fdr.select(candidates, calibration, fdr=0.5, method=method),
