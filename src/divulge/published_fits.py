@@ -505,8 +505,8 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     combinations = "these records" if n_tried == 1 else "one of these combinations"
     chance = (
         "How likely it is that this answer is wrong cannot be said in a number: what was used may share records with "
-        "these, be of another population, or be fitted in another way. Only a part of it can be estimated: that "
-        f"records of the same population fit {combinations} by mere chance, in {_format_cases(match.chance)}."
+        "these, be of another population, or be fitted in another way. Coincidence is a part of it alone: records "
+        f"of the same population would fit {combinations} in {_format_cases(match.chance)}."
     )
     if match.match is not None:
         fit = match.match

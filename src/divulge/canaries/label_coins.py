@@ -536,9 +536,10 @@ def _sections(run: StudyRun[LabelPrivacy]) -> list[Section]:
 
 def _headline(run: StudyRun[LabelPrivacy]) -> Headline:
     finding = run.result.finding
-    details = [_ADVERSARY, _HARM] if finding.answer == LEAK else []
-    return Headline(run.summary.tone, finding.reason, formatting.capitalize(finding.answer), details,
-                    statement=run.summary.verdict)  # fmt: skip
+    is_leak = finding.answer == LEAK
+    heading = formatting.capitalize(finding.answer) + ", if one of two conditions holds" * is_leak
+    details = [_ADVERSARY, _HARM] if is_leak else []
+    return Headline(run.summary.tone, finding.reason, heading, details, statement=run.summary.verdict)
 
 
 def _read_run(directory: RunDirectory) -> StudyRun[LabelPrivacy]:

@@ -323,15 +323,16 @@ def _count_conditions(listed: list[Condition]) -> str:
     """Return how many conditions are met and open, as a sentence.
 
     Examples:
-        >>> _count_conditions([Condition("a", "met", ""), Condition("b", "open", ""), Condition("c", "met", "")])
-        'These figures rest on 3 conditions: 2 were tested and met, and 1 is open.'
+        >>> _count_conditions([Condition("Alike?", "met", ""), Condition("Drawn alike?", "open", "")])
+        'These figures rest on 2 conditions: 1 was tested and met, and 1 is open. Drawn alike?'
     """
     tally = Tally(condition.mark for condition in listed)
     were, are = ("was" if tally["met"] == 1 else "were"), ("is" if tally["open"] == 1 else "are")
-    return (
+    counts = (
         f"These figures rest on {len(listed)} conditions: {tally['met']} {were} tested and met, and {tally['open']} "
         f"{are} open."
     )
+    return " ".join([counts, *(condition.title for condition in listed if condition.mark == "open")])
 
 
 def other_warnings(summary: IdentificationSummary) -> list[str]:
