@@ -62,7 +62,7 @@ SENTENCES = [
         ["forgotten"],
     ),
     (
-        "would be expected, as under those models",
+        "by models that never saw it, it does so in",
         ["remembered", "overdone"],
         ["moved both ways", "forgotten", "one control"],
     ),
