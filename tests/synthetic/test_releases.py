@@ -258,6 +258,24 @@ class TestGuarantees:
             answers.append(result.verdict.answer)
         assert answers.count("leak found") <= 3
 
+    def test_rows_that_agree_but_for_a_column_by_chance_prove_nothing(self):
+        """Of 12 draws one is proven with probability below 3e-3, and 3 are held up with probability below 3e-4."""
+        proofs = []
+        for draw in range(12):
+            rng = np.random.default_rng(draw)
+            released, members, nonmembers, population = (
+                pd.DataFrame(rng.integers(0, [60, 90, 4, 2], (n, 4)), columns=list("abcd"))
+                for n in (150, 150, 150, 300)
+            )
+            result = dv.synthetic.audit(
+                released, members=members, nonmembers=nonmembers, population=population, duplicates="drop", **QUIET
+            )
+            proofs += [each for each in result.proofs if each.name.startswith("rows but for ")]
+        assert len(proofs) == 12
+        assert sum(each.members + each.nonmembers for each in proofs) > 12, "nothing agrees: the tables show nothing"
+        assert not any(each.proven for each in proofs)
+        assert sum(each.p_value <= 0.01 for each in proofs) <= 2
+
     def test_the_list_keeps_its_bound_on_false_discoveries(self):
         """The mean of five shares, each bounded in expectation by .1, exceeds .3 with probability below 1e-2."""
         shares = []
