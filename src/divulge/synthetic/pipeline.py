@@ -240,13 +240,14 @@ def _match_but_for_a_column(tables: Tables, rows: Rows, is_candidate: Bools, see
     whole = np.add.reduce(parts)
     best, chosen = -np.inf, ("", np.zeros(len(rows.scored), dtype=bool))
     for name, part in zip(tables.row_parts, parts, strict=True):
-        others = whole - part
-        known = np.unique(others, return_inverse=True)[1]
-        n_equal = count_equal(known, rows.reference, rows.scored) - ~is_candidate  # a row of the population is its own
-        is_copied = np.isin(others[rows.scored], others[rows.released]) & (n_equal <= 0)
-        found, chance = is_copied[is_candidate].sum(), (is_copied[~is_candidate].sum() + 0.5) / (~is_candidate).sum()
+        sums = whole - part
+        codes = np.unique(sums, return_inverse=True)[1]
+        n_equal = count_equal(codes, rows.reference, rows.scored) - ~is_candidate  # a row of the population is its own
+        is_copied = np.isin(sums[rows.scored], sums[rows.released]) & (n_equal <= 0)
+        n_matches = is_copied[is_candidate].sum()
+        chance = (is_copied[~is_candidate].sum() + 0.5) / (~is_candidate).sum()
         expected = chance * is_candidate.sum()
-        surprise = np.sign(found - expected) * (special.rel_entr(found, expected) - found + expected)
+        surprise = np.sign(n_matches - expected) * (special.rel_entr(n_matches, expected) - n_matches + expected)
         if surprise > best:
             best, chosen = surprise, (name, is_copied)
     return chosen
