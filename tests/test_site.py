@@ -20,7 +20,7 @@ SAMPLES = {  # sample report → how its verdict begins, which its page and the 
     "identification": "Training data identified",
     "synthetic": "Leak found",
     "erasure": "Still remembered",
-    "cohorts": "It can be told which cohorts were used",
+    "cohorts": "It can be told which cohorts were used, if the numbers were fitted as assumed",
     "settings": "Privacy against utility",
 }
 SEARCHES = {  # what somebody types → the page that is to be found first

@@ -504,9 +504,9 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     match, n_tried, odd = result.match, len(result.subsets), result.odd_record
     combinations = "these records" if n_tried == 1 else "one of these combinations"
     chance = (
-        "How likely it is that this answer is wrong cannot be said in a number: what was used may share records with "
-        "these, be of another population, or be fitted in another way. Coincidence is a part of it alone: records "
-        f"of the same population would fit {combinations} in {_format_cases(match.chance)}."
+        "How likely it is that this answer is wrong cannot be said in a number: the coefficients may come from some of "
+        "these records with others, from another population, or from another calculation. For coincidence alone there "
+        f"is one: other records of the same population would fit {combinations} in {_format_cases(match.chance)}."
     )
     if match.match is not None:
         fit = match.match
@@ -593,7 +593,7 @@ def _bound_hidden(fits: Sequence[margin.SubsetFit]) -> str:
     widest = max(fits, key=lambda each: each.hidden or 0)
     about = "at least" if 2 * (widest.hidden or 0) > widest.records else "up to about"
     count = f"{about} {formatting.format_count(widest.hidden, 'record')}" if widest.hidden else "single records"
-    return f"{count} more or fewer may not show"
+    return f"{count} more or fewer may not show, where they count for little"
 
 
 def _advise_gradient(result: CohortExamination) -> str:
@@ -709,7 +709,7 @@ _FEWER_DECIMALS = BulletList(
 def _headline(run: StudyRun[CohortExamination]) -> Headline:
     odd = run.summary.odd_record
     heading = {
-        "found": "It can be told which cohorts were used",
+        "found": "It can be told which cohorts were used, if the numbers were fitted as assumed",
         "several": "Some of the cohorts that were used can be told" if run.summary.proven else "",
         "one record off": "Values are read off"
         if odd is not None and odd.alike is not None

@@ -263,7 +263,7 @@ def test_a_selection_says_that_its_candidates_are_too_few_for_the_bound():
     for method, is_doubtful in ((PTDI(0.5), True), (PTDI(), False), ("storey", False)):
         for selection in (
             fdr.select(candidates, calibration, fdr=0.5, method=method),
-            dv.identify(candidates, calibration, fdr=0.5, method=method),
+            dv.identify(candidates, calibration, holdout=rng.normal(size=200), fdr=0.5, method=method),
         ):
             assert any("1.16 times its bound" in text for text in selection.warnings) == is_doubtful
             assert selection.guarantee.standing == ("doubtful" if is_doubtful else "holds")

@@ -102,7 +102,7 @@ def test_low_scores_alone_test_nothing_but_scores(controls, is_untested):
 
 def test_a_decision_collects_its_doubts_before_its_notes():
     counts = Counts.empty(np.arange(40.0)).add(np.append(np.full(20, 99.0), np.arange(0.5, 10.5)))
-    plain = decision.decide(counts, [LOW, HOLDOUT], Policy(0.1, BH()))
+    plain = decision.decide(counts, [LOW, HOLDOUT], Policy(0.1, BH()), requires_holdout=False)
     assert (plain.guarantee.standing, plain.choice, plain.warnings) == ("holds", Choice(BH()), ())
     assert plain.guarantee.assumes == step_up.ASSUMES
     assert decision.n_selected(counts, plain.rule) == 20

@@ -67,7 +67,7 @@ def test_the_finding_comes_first_in_every_standing(run):
         identified = f"{count} of 150 documents are identified as training data"
         finding = (
             f"{identified}. If the comparison is fair, lists made in this way have at most 20 % wrong entries "
-            f"on average. One list, such as this, may have more, and no single entry is proven. The other "
+            f"on average. This one list may have more, and no single entry is proven. The other "
             f"{150 - count} may have been used, too."
         )
         nothing = (

@@ -62,7 +62,7 @@ SENTENCES = [
         ["forgotten"],
     ),
     (
-        "by models that never saw it, it does so in",
+        "with models that never saw either, the level to compare with, in",
         ["remembered", "overdone"],
         ["moved both ways", "forgotten", "one control"],
     ),

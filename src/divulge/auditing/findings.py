@@ -137,7 +137,7 @@ class Outcome:
             policy = Policy(fdr, resolve_method(method, (Auto, BH, PTDI, Storey, Adaptive)))
             score_counts = ScoreCounts.from_scores(self.distinct.scores, self.calibration)
             low_scores = controls.low_scores_from_counts(score_counts.counts)
-            decision = decide(score_counts.counts, [low_scores], policy, scored_together=True)
+            decision = decide(score_counts.counts, [low_scores], policy, scored_together=True, requires_holdout=False)
             if self.is_counted is not None:  # Equal records count once, and all of them are selected or none.
                 p = p_values(self.scores, score_counts.counts.calibration)
                 score_counts = replace(score_counts, scores=self.scores, p_values=p)

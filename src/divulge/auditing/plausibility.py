@@ -181,7 +181,7 @@ REGRESSION_ADVICE = (
 PEER_ADVICE = (
     "Whether it leaks is open. On its own training records a model does at least as well as models that never saw "
     "them. As this one does not, it is probably another model than the one that was trained on them, or is asked in "
-    "another way; that nothing was found says nothing of the one that was meant.",
+    "another way; finding nothing here says nothing of the one that was meant.",
     "Check the file, the order of columns and classes, and that inputs are scaled as in the training. If all that is "
     "right, it was trained in another way, such as with noise added for privacy; then give reference models that were "
     "trained in that way (in a plan train = 'module:function').",
@@ -189,10 +189,10 @@ PEER_ADVICE = (
 CLONE_ADVICE = (
     "Whether it leaks is open. A model knows the records that it was trained on about as well as another of its kind "
     "knows its own. As this one does not, it was probably trained on others than these, or is asked in another way; "
-    "that nothing was found of these says nothing of those that it learned.",
+    "finding nothing of these says nothing of those that it learned.",
     "Check the files of model and members, the order of columns and classes, and that inputs are scaled as in the "
-    "training. If it was trained on far more records than these, it knows each of them less, and is right more often "
-    "than the other on new ones: more non-members would show that, and end the doubt.",
+    "training. If it was trained on far more records than these, a comparison with more non-members can show that, and "
+    "end the doubt.",
 )
 
 

@@ -285,13 +285,13 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
     limits = (
         f"How good was this test? It would have noticed, {round(10 * smallest_leak.power)} times in 10, a leak by "
         "which an attacker, shown a training record and another one, tells which is which in "
-        f"{_round_up(smallest_leak.auc)} cases, where guessing is right in half{plain_rate}. {few}"
+        f"{_round_up(smallest_leak.auc)} cases (guessing is right in half){plain_rate}. {few}"
     )
     if is_coarse(reason):
         n_required = evaluation.records_to_see(_MODERATE_AUC, smallest_leak.confidence, smallest_leak.power)
         larger_test = (
-            f"To notice as surely that an attacker is right in {100 * _MODERATE_AUC:.0f} of 100 cases takes about "
-            f"{n_required:,} training records and as many others.",
+            f"To notice as often a smaller leak, by which an attacker is right in {100 * _MODERATE_AUC:.0f} of 100 "
+            f"cases, takes about {n_required:,} training records and as many others.",
         )
     tried, names = _describe_attacks(audit)
     estimator = audit.about.estimator
@@ -374,7 +374,10 @@ def _describe_unseen_records(audit: Findings, scope: Scope) -> tuple[tuple[str, 
     if count == 1:
         return (figures,), "A smaller leak is overlooked more often."
     few = f"{count:,} of the {scope.members:,} training records"
-    return (figures,), f"A smaller leak is overlooked more often; so is a leak of fewer than {few}, however clear."
+    return (figures,), (
+        f"A smaller leak is overlooked more often. So is a leak of fewer than {few}, even if these are recognised "
+        "without fail."
+    )
 
 
 def _describe_too_few(reason: Reason) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
@@ -547,7 +550,7 @@ def dot_grids(rate: NaturalFrequency, fpr: float) -> tuple[DotGrid, ...]:
         return ()
     if accused[1] < rate.total:  # grids of one size can be compared
         accused = accused[0] * rate.total // accused[1], rate.total
-    accused_dots = DotGrid(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", *accused, low=0)
+    accused_dots = DotGrid(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", 0, accused[1], high=accused[0])
     return _dot_grid(f"{rate.describe('training records')} are recognised", rate), accused_dots
 
 

@@ -75,10 +75,10 @@ _TREES, _FOLDS = 60, 5  # of the proxy, and of its calibration
 # the members' bound cancels in the comparison, which caps what is claimed. One that is far too weak is found anyway.
 _CONTROL_ERROR = 0.02
 _ASSUMES = (
-    "(1) members (the records trained on) and holdout (others) were drawn alike, the proxy (a model of further "
-    "records that guesses labels by the features) has seen neither, and the model was not taught by another model's "
-    "answers on the members (distillation, self-training); or (2) among records with the same features, the proxy "
-    "expects each label as often as it occurs"
+    "(1) all three of these: members (the records trained on) and holdout (others) were drawn alike; the proxy (a model "
+    "of further records that guesses labels by the features) has seen neither; and the model was not taught by another "
+    "model's answers on the members (distillation, self-training). Or (2) the proxy's forecasts are right: of records "
+    "with the same features for which it expects a label in 30 of 100 cases, 30 of 100 have it"
 )
 _ADVERSARY = "Who can do this: anyone who has the features of a record and sees the model's outputs on it."
 _HARM = "Who may be harmed: people whose label is confidential, such as a diagnosis or a decision about them."
@@ -210,10 +210,11 @@ def decide_label_privacy(
         n_right = math.floor(100 * odds / (1 + odds))
         reason = (
             "If one of two conditions holds, which those who know the data must confirm, the model gives labels of "
-            "training records away (what it was trained to predict of them). For some records, for how many is not "
-            "known, a guess between two labels that is right in 50 of 100 cases without the model is right in at least "
-            f"{n_right} with it (ε ≥ {formatting.format_lower_bound(smaller.low)}, with "
-            f"{formatting.format_percent(confidence)} confidence). The conditions: {_ASSUMES}."
+            "training records away (what it was trained to predict of them). Without the model, a guess between two "
+            "labels is right in 50 of 100 cases; with it, for some records, in at least "
+            f"{n_right} (ε ≥ {formatting.format_lower_bound(smaller.low)}, with "
+            f"{formatting.format_percent(confidence)} confidence). How many records these are is not known. The "
+            f"conditions: {_ASSUMES}."
         )
         return LabelFinding(LEAK, reason, smaller, inside, outside, difference)
     reason = (
@@ -498,7 +499,7 @@ def _to_lower_bound(bound: Estimate) -> EpsilonLowerBound:
 def facts(summary: LabelPrivacySummary) -> dict[str, str]:
     """Return what was tested, and how."""
     return {
-        "members": f"{summary.members:,}, of which {summary.telling:,} count (the others the proxy guesses)",
+        "members": f"{summary.members:,}; {summary.telling:,} serve the test (the others' labels the proxy guesses)",
         "holdout": f"{summary.holdout:,}",
         "left out, as their features occur twice": f"{summary.left_out:,}",
         "proxy": summary.proxy,

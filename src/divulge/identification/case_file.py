@@ -22,6 +22,7 @@ from divulge.identification.decision import (
     CLASSES,
     DOUBT,
     UNSEEN_CLASSES,
+    NO_HOLDOUT,
     UNTESTED,
     WRONG_END,
     alarms,
@@ -139,10 +140,10 @@ def describe_selection(summary: IdentificationSummary) -> str:
             summary,
         )
     are = "is" if summary.selected == 1 else "are"
-    not_listed = f"Counting those that cannot be named, a{number}. " if counts_members else ""
+    not_listed = f"In all, those on the list included, a{number}. " if counts_members else ""
     finding = (
         f"{documents} {are} identified as training data. If the comparison is fair, lists made in this way have at "
-        f"most {level} wrong entries on average. One list, such as this, may have more, and no single entry is proven. "
+        f"most {level} wrong entries on average. This one list may have more, and no single entry is proven. "
         f"{not_listed}{describe_uncleared(summary.candidates - summary.selected, 'have been used')}"
     )
     return name_records(finding.rstrip(), summary)
@@ -337,7 +338,7 @@ def _count_conditions(listed: list[Condition]) -> str:
 
 def other_warnings(summary: IdentificationSummary) -> list[str]:
     """Return the warnings that neither the finding, its conditions nor its notes say already."""
-    mentioned = {*alarms(stored_controls(summary)), UNTESTED, summary.why}
+    mentioned = {*alarms(stored_controls(summary)), UNTESTED, NO_HOLDOUT, summary.why}
     if caution := _find_caution(summary):
         mentioned |= {caution, f"{DOUBT}{caution}"}
     return [warning for warning in summary.warnings if warning not in mentioned]

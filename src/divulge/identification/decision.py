@@ -49,6 +49,7 @@ UNTESTED = (
     "no control compared texts, a holdout or a clean model: that the non-members among the candidates score like "
     "the calibration set is your assumption"
 )
+NO_HOLDOUT = "no second set of known non-members was compared (holdout), so nothing shows that the comparison is fair"
 _COPIES = (
     "so that documents seem to stand there several times; the bound counts each once: name their texts, or hand each "
     "in once"
@@ -129,7 +130,7 @@ def decide(
     notes: Sequence[str] = (),
     doubts: Sequence[str] = (),
     scored_together: bool = False,
-    requires_holdout: bool = False,
+    requires_holdout: bool = True,
     seed: int = 0,
 ) -> Decision:
     """Decide on candidates that have one score each.
@@ -175,6 +176,8 @@ def decide(
     n_members = count_members(counts, seed) if requires_holdout and guarantee.says else 0
     if requires_holdout and (n_members or n_selected(counts, rule)) and not excludes_unlike_nonmembers(controls):
         guarantee = guarantee.capped_at("doubtful")
+        lacks_holdout = not any(control.conclusive for control in controls) and not is_untested(controls)
+        notes = (*notes, NO_HOLDOUT) if lacks_holdout else notes
     all_doubts = [f"{DOUBT}{text}" for text in cautions]
     all_notes = [*all_doubts, orientation, *rule_notes, *notes, choice.reason]
     return Decision(choice, rule, guarantee, tuple(controls), tuple(text for text in all_notes if text), n_members)

@@ -155,7 +155,6 @@ def check_selection(folder: Path) -> CheckedSelection:
         orientation=labelled_orientation(rows),
         notes=settings.notes,
         scored_together=settings.scored_together,
-        requires_holdout=True,
         seed=settings.seed,
     )
     candidate_counts, threshold, is_same = Counts.empty(counts.calibration), np.inf, True
@@ -323,7 +322,6 @@ def preview(directory: str | Path, fdr: float) -> Preview:
             choice=choice,
             notes=summary.settings.notes,
             scored_together=summary.settings.scored_together,
-            requires_holdout=True,
             seed=summary.settings.seed,
         )
         return Preview(n_selected(counts, decision.rule), counts.total, str(decision.guarantee), decision.warnings)

@@ -84,9 +84,10 @@ def identify(
 
     Negative controls examine the scores always, and ``holdout`` scores and texts where given. The holdout control
     compares known non-members with known non-members; it fails in at most 5 % of sound runs, whatever the members are,
-    and then the guarantee is void. Texts and low scores compare *all* candidates with the calibration; as members may
-    differ in other ways, these controls only put the guarantee in doubt. The first warning says which control did not
-    pass, and "auto" then falls back to "bh", which a shift of the scores hurts least.
+    and then the guarantee is void; without it, or where it is too small to tell, whatever is selected is in doubt.
+    Texts and low scores compare *all* candidates with the calibration; as members may differ in other ways, these
+    controls only put the guarantee in doubt. The first warning says which control did not pass, and "auto" then falls
+    back to "bh", which a shift of the scores hurts least.
 
     Args:
         candidates: scores ``[m]``, larger = more member-like; or several signals ``[m, d]``.
@@ -233,7 +234,6 @@ def select(
         notes=(*scores.notes, aligned.note, members_note(scores.members, scores.calibration)),
         doubts=(CANDIDATE_COPIES,) if candidates_repeat else (),
         scored_together=scored_together,
-        requires_holdout=scored_together,  # as the run that is written of it
         seed=seed,
     )
     selection = candidate_counts.make_selection(

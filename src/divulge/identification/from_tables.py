@@ -239,7 +239,6 @@ def _run(
             orientation=labelled_orientation(clean_candidates.scan(), "score0"),
             notes=notes,
             scored_together=asked is not None,
-            requires_holdout=True,
             seed=plan.seed,
         )
         n_written = clean_candidates.n_rows  # progress counts both passes
@@ -642,7 +641,6 @@ def redecide(
             orientation=labelled_orientation(rows),
             notes=settings.notes,
             scored_together=settings.scored_together,
-            requires_holdout=True,
             seed=settings.seed,
         )
         _write_selection(rows, draft.path, decision.rule, counts.calibration)

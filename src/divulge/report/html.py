@@ -66,7 +66,7 @@ FITTING = 40  # characters of a row, with the space between columns, that a narr
 # Digits, signs, intervals, powers and units of no letters; "nan" and a lone dash count, words do not.
 NUMBER = re.compile(r"[\s\d.,:;+\-−–—±≤≥<>=≈~%×∞eE^\[\]()/·…¹²³⁰⁴-⁹⁻]*|nan|inf|-inf")
 _DOTS_PER_ROW = {100: 10, 1_000: 50}
-KEY_OF_DOTS = "Full dots: at least these. Faint dots: the best estimate. Rings: possibly these, too."
+KEY_OF_DOTS = "Full dots: at least so many. With the faint dots: the best estimate. With the rings: possibly so many."
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 _PATIENCE = 120  # seconds
 

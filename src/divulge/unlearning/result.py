@@ -285,8 +285,8 @@ def _describe_figures(finding: ErasureFinding) -> str:
     decimals = 0 if abs(gap) >= 3 else 1
     return (
         "set beside a never-used record, a record that was to be forgotten looks more like training data in "
-        f"{after:.{decimals}f} of 100 pairs; by models that never saw it, it does so in {after - gap:.{decimals}f}. "
-        "This does not tell how many records are remembered"
+        f"{after:.{decimals}f} of 100 pairs; with models that never saw either, the level to compare with, in "
+        f"{after - gap:.{decimals}f}. This does not tell how many records are remembered"
     )
 
 

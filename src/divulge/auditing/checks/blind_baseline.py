@@ -72,8 +72,8 @@ def describe_blind_baseline(baseline: BlindBaseline | None) -> CheckFinding:
     return CheckFinding(
         _NAME,
         "not comparable",
-        "The split is confounded: training records and others are of different kinds, so that they can be told apart "
-        "without asking the model.",
+        "The comparison is not fair (the split is confounded): training records and others are of different kinds, so "
+        "that they can be told apart without asking the model.",
         confounded_details(baseline.differences),
         section=FAIRNESS_TITLE,
         paragraphs=(paragraph,),
