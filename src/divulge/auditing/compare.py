@@ -447,8 +447,8 @@ def summarise_changes(
         )
     if fallen and doubt:
         return (
-            f"What a defence changed cannot be told: of the second run, {doubt}. "
-            f"{formatting.capitalize(_describe_change(fallen))}. {counts}",
+            f"What a defence changed cannot be told: of the second run, {doubt}. That its numbers are lower is no "
+            "evidence for a defence.",
             "undecided",
         )
     moved, direction = (fallen, "less") if fallen else (risen, "more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from divulge import plan as plan_files
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
+from divulge.report import formatting
 from divulge.settings import InspectionSettings
 from divulge.targets import sacro_folders
 
@@ -107,7 +109,10 @@ def _inspect_folder(folder: Path, json: bool) -> None:
 
 
 def _show(path: Path, inspected: Inspection, *, is_known: bool) -> None:
-    printing.line(f"{path}: {inspected.model}")
+    whole, *parts = re.findall(r"\b[A-Z]\w*(?=\()", inspected.model) or [inspected.model]
+    # All settings of a pipeline would fill the screen; --json has them.
+    model = f"{whole} of {formatting.join_words(list(dict.fromkeys(parts)))}" if parts else inspected.model
+    printing.line(f"{path}: {model}")
     size = "it does not say" if inspected.training_records is None else f"{inspected.training_records:,}"
     size += "" if is_known or inspected.training_records is None else " or more"
     printing.line(f"Arrays: {inspected.arrays:,}. Training records: {size}.")

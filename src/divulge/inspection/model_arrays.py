@@ -343,12 +343,13 @@ def find_stored_records(
     coarse = _tolerance(np.asarray(records.x))
     judge = partial(_judge, is_member=is_member, comparable=comparable, repeats_kept=repeats_kept)
     for form, rows in forms:
+        one_sided = _find_one_sided(rows, is_member)
         for array in searchable:
             in_place = np.zeros(len(records), dtype=bool)
             for table in _tables(array, rows.shape[1]):
                 searches += 1
                 counts = _match_rows(rows, table, coarse)
-                matches.append(judge(array.name, form, counts, rows, table))
+                matches.append(judge(array.name, form, counts, rows, one_sided, table))
                 in_place |= counts > 0
             for table in _column_tables(array, rows.shape[1]):
                 searches += 1
@@ -358,9 +359,10 @@ def find_stored_records(
                     # Rows that agree in some columns are more than those that agree in all, and are not counted. Of the
                     # array only the columns that are compared count, or it would seem to repeat less than it does.
                     is_whole = n_columns == n_varying
-                    match, is_matched = judge(array.name, form, counts, rows, compared if is_whole else None)
+                    match, is_matched = judge(array.name, form, counts, rows, one_sided, compared if is_whole else None)
                     matches.append((replace(match, columns=n_columns, width=n_varying), is_matched))
     plain = forms[0][1]
+    one_sided = _find_one_sided(plain, is_member)
     mappable = [
         (array.name, table)
         for array in searchable
@@ -373,7 +375,7 @@ def find_stored_records(
     for name, table in mappable[:_MOST_AFFINE]:
         searches += 1
         counts = _match_affine(plain, table, seeds.generator(seed, "stored records", name), coarse)
-        matches.append(judge(name, "up to a scale and shift of each column", counts, plain, table))
+        matches.append(judge(name, "up to a scale and shift of each column", counts, plain, one_sided, table))
     unlikely = [
         match.members
         for match, _ in matches
@@ -398,6 +400,7 @@ def _judge(
     form: Form,
     counts: Ints,
     rows: Floats,
+    one_sided: Ints,
     table: Array | None,
     *,
     is_member: Bools,
@@ -411,6 +414,7 @@ def _judge(
         form: of the rows.
         counts: stored rows that are equal to each of the rows, ``[n]``.
         rows: ``[n, d]``.
+        one_sided: the first of equal rows, of those that are members' alone or non-members' alone.
         table: the stored rows; None where they were compared by some of their columns.
         is_member: bool ``[n]``.
         comparable: whether non-members are a control.
@@ -418,24 +422,28 @@ def _judge(
     """
     is_matched = counts > 0
     p_value = 1.0
-    if is_matched.any():
-        _, first_rows, groups = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        groups = groups.ravel()
-        sides = np.zeros((len(first_rows), 2), dtype=bool)
-        sides[groups, is_member.astype(int)] = True
-        is_one_sided = sides[:, 0] != sides[:, 1]
-        member_rows, found_rows = sides[is_one_sided, 1], is_matched[first_rows][is_one_sided]
-        if found_rows.any():
-            n_members_found = int((member_rows & found_rows).sum())
-            law = stats.hypergeom(len(member_rows), int(member_rows.sum()), int(found_rows.sum()))
-            p_value = float(law.sf(n_members_found - 1))
+    is_found = is_matched[one_sided]
+    if is_found.any():
+        is_members_row = is_member[one_sided]
+        n_rows = len(one_sided), int(is_members_row.sum()), int(is_found.sum())
+        p_value = float(stats.hypergeom.sf(int((is_members_row & is_found).sum()) - 1, *n_rows))
     control_p_value = None
     if not comparable:
         control_p_value = p_value
-        repetition_p_value = 1.0 if table is None else _repetition_p_value(counts, rows, table, is_member, repeats_kept)
-        p_value = max(p_value, repetition_p_value)
+        if table is None or not is_matched.any():
+            p_value = 1.0
+        else:
+            p_value = max(p_value, _repetition_p_value(counts, rows, table, is_member, repeats_kept))
     n_matched = int((is_matched & is_member).sum()), int((is_matched & ~is_member).sum())
     return ArrayMatch(name, form, *n_matched, p_value, control_p_value=control_p_value), is_matched
+
+
+def _find_one_sided(rows: Floats, is_member: Bools) -> Ints:
+    """Return the first of equal rows, of those that are members' alone or non-members' alone."""
+    _, first_rows, groups = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    sides = np.zeros((len(first_rows), 2), dtype=bool)
+    sides[groups.ravel(), is_member.astype(int)] = True
+    return first_rows[sides[:, 0] != sides[:, 1]]
 
 
 def _repetition_p_value(counts: Ints, rows: Floats, table: Array, is_member: Bools, repeats_kept: bool = True) -> float:
@@ -598,9 +606,14 @@ def _match_rows(rows: Floats, table: Array, coarse: float) -> Ints:
     stored = stored[((stored >= low) & (stored <= high)).all(axis=1)]
     if not len(stored):
         return np.zeros(len(rows), dtype=np.int64)
-    distinct, n_equal = np.unique(stored / relative, axis=0, return_counts=True)
-    distances, places = spatial.KDTree(distinct).query(rows / relative, p=np.inf, distance_upper_bound=2 * tolerance)
-    return np.where(np.isfinite(distances), n_equal[np.minimum(places, len(distinct) - 1)], 0)
+    distances, places = spatial.KDTree(stored / relative).query(
+        rows / relative, p=np.inf, distance_upper_bound=2 * tolerance
+    )
+    is_near = np.isfinite(distances)
+    if not is_near.any():
+        return np.zeros(len(rows), dtype=np.int64)
+    _, groups, n_equal = np.unique(stored / relative, axis=0, return_inverse=True, return_counts=True)
+    return np.where(is_near, n_equal[groups.ravel()[np.minimum(places, len(stored) - 1)]], 0)
 
 
 def _match_columns(rows: Floats, table: Array, coarse: float) -> tuple[Ints, Floats]:
@@ -672,12 +685,12 @@ def _match_affine(rows: Floats, table: Array, rng: np.random.Generator, coarse: 
         return best
     tolerance = 10 * max(_tolerance(table), coarse)
     distinct = np.unique(rows[:, varies], axis=0)
-    columns = sorted(range(distinct.shape[1]), key=lambda j: -len(np.unique(distinct[:, j])))
+    values = [np.unique(column) for column in distinct.T]
     for _ in range(_TRIALS):
         order = rng.permutation(len(distinct))
         pairs = distinct[order[:_N_FIRST]], distinct[order[-_N_SECOND:]]
         places = rng.choice(len(stored), 3, replace=False)
-        for slope, shift in _fit_maps(pairs, distinct, stored[places][:, varies], columns, tolerance):
+        for slope, shift in _fit_maps(pairs, values, stored[places][:, varies], tolerance):
             moved = rows.copy()
             moved[:, varies] = rows[:, varies] * slope + shift
             moved[:, ~varies] = stored[0, ~varies]
@@ -690,40 +703,60 @@ def _match_affine(rows: Floats, table: Array, rng: np.random.Generator, coarse: 
 
 
 def _fit_maps(
-    pairs: tuple[Floats, Floats],
-    distinct: Floats,
-    stored: Floats,
-    columns: Sequence[int],
-    tolerance: float,
-    max_maps: int = 5,
+    pairs: tuple[Floats, Floats], values: Sequence[Floats], stored: Floats, tolerance: float, max_maps: int = 5
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Yield maps under which two stored rows are two candidates, and a third is another one in every column."""
+    """Yield maps under which two stored rows are two candidates, and a third is another one in every column.
+
+    Args:
+        pairs: candidates for the first stored row ``[n, d]``, and for the second ``[m, d]``.
+        values: distinct values of each column of all candidates, in order.
+        stored: three stored rows ``[3, d]``.
+        tolerance: relative to the spread of a column.
+        max_maps: how many are tried, at most.
+    """
     (candidates_a, candidates_b), (stored_a, stored_b, stored_c) = pairs, stored
-    p, q = np.divmod(np.arange(len(candidates_a) * len(candidates_b)), len(candidates_b))
+    stored_gap = stored_a - stored_b
+    columns = sorted(range(len(values)), key=lambda j: -len(values[j]))
+    moving = [j for j in columns if stored_gap[j] != 0]
+    if not moving:
+        return
+    first = moving[0]
+    ratio = float((stored_c - stored_b)[first] / stored_gap[first])
+    p, q = _find_thirds(candidates_a[:, first], candidates_b[:, first], ratio, values[first], tolerance)
     for j in columns:
         gap = candidates_a[p, j] - candidates_b[q, j]
-        stored_gap = stored_a[j] - stored_b[j]
-        fits = (gap != 0) if stored_gap != 0 else (gap == 0)
+        fits = (gap != 0) if stored_gap[j] != 0 else (gap == 0)
         p, q, gap = p[fits], q[fits], gap[fits]
         if not len(p):
             return
-        if stored_gap == 0:
+        if stored_gap[j] == 0:
             continue
         # The third row, mapped back to the candidates' own scale, must be a value of the column.
-        expected = candidates_b[q, j] + (stored_c[j] - stored_b[j]) * gap / stored_gap
-        values = np.unique(distinct[:, j])
-        place = np.clip(np.searchsorted(values, expected), 1, max(len(values) - 1, 1))
-        nearest = np.minimum(
-            np.abs(values[np.minimum(place, len(values) - 1)] - expected), np.abs(values[place - 1] - expected)
-        )
-        fits = nearest <= tolerance * np.ptp(values)
+        expected = candidates_b[q, j] + (stored_c[j] - stored_b[j]) * gap / stored_gap[j]
+        fits = np.abs(values[j][_nearest(expected, values[j])] - expected) <= tolerance * np.ptp(values[j])
         p, q = p[fits], q[fits]
     for a, b in list(zip(p, q, strict=True))[:max_maps]:
         gap = candidates_a[a] - candidates_b[b]
-        stored_gap = stored_a - stored_b
         if (gap == 0).any():
             continue  # the map of a column in which both are alike is not fixed by them
         slope = stored_gap / gap
         if (slope == 0).any():
             continue
         yield slope, stored_a - slope * candidates_a[a]
+
+
+def _find_thirds(a: Floats, b: Floats, ratio: float, values: Floats, tolerance: float) -> Ints:
+    """Return the pairs ``[2, k]`` for which ``b + ratio (a - b)`` may be one of the values, and a few others.
+
+    Half a million pairs are looked up in a table of cells, as searching them in the values would take most of an audit.
+    """
+    n_cells = int(min(2**20, 0.5 / tolerance))
+    unit = n_cells / np.ptp(values)
+    if not np.isfinite([unit, ratio * n_cells]).all():
+        return np.zeros((2, 0), dtype=np.int64)
+    is_near = np.zeros(n_cells + 5, dtype=bool)
+    cells = ((values - values[0]) * unit).astype(np.int64) + 2
+    for neighbour in (-1, 0, 1):
+        is_near[cells + neighbour] = True
+    expected = np.add.outer((a - values[0]) * unit * ratio, (b - values[0]) * unit * (1 - ratio) + 2)
+    return np.array(np.nonzero(is_near[np.clip(expected, 0, n_cells + 4, out=expected).astype(np.int32)]))
