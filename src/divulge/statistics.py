@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike
-    from scipy import stats
+    from scipy import optimize, stats
     from sklearn.feature_extraction import text as sklearn_text
 
     from divulge.types import Array, Bools, Floats, Ints
 else:
+    optimize = lazy.module("scipy.optimize")
     stats = lazy.module("scipy.stats")
     sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
@@ -245,11 +246,13 @@ class _ExtremeTables:
         min_count: by the count of the second sample, ``[m + 1]``, ascending; n + 1 if no count is extreme.
         n: size of the first sample.
         m: size of the second sample.
+        log_choose: logarithm of the binomial coefficient of each count of the second sample, ``[m + 1]``.
     """
 
     min_count: Ints
     n: int
     m: int
+    log_choose: Floats
 
     def first_rate(self, second_rate: float, error: float, low: float = 0.0, high: float = 1.0) -> float:
         """Return the first rate at which these tables have probability ``error``; infinity if there is none.
@@ -261,28 +264,34 @@ class _ExtremeTables:
         j = np.arange(
             max(0, int(self.m * second_rate - reach)), min(self.m, math.ceil(self.m * second_rate + reach)) + 1
         )
-        log_choose = special.gammaln(self.m + 1) - special.gammaln(j + 1) - special.gammaln(self.m - j + 1)
-        weights = np.exp(log_choose + special.xlogy(j, second_rate) + special.xlog1py(self.m - j, -second_rate))
+        weights = np.exp(self.log_choose[j] + special.xlogy(j, second_rate) + special.xlog1py(self.m - j, -second_rate))
         left_out = max(0.0, 1 - float(weights.sum()))
         min_count = self.min_count[j]
         possible = min_count <= self.n
         weights, min_count = weights[possible], min_count[possible]
         if weights.sum() + left_out <= error:
             return math.inf
+
+        shape, is_certain = (np.maximum(min_count, 1), self.n - min_count + 1), min_count <= 0
+
+        def excess(rate: float) -> float:
+            return float(weights @ np.where(is_certain, 1.0, special.betainc(*shape, rate))) + left_out - error
+
         high = min(high, 1.0)
-        while high - low > _PRECISION:
-            middle = (low + high) / 2
-            above = np.where(
-                min_count > 0, special.betainc(np.maximum(min_count, 1), self.n - min_count + 1, middle), 1.0
-            )
-            low, high = (low, middle) if weights @ above + left_out > error else (middle, high)
-        return low
+        if high - low <= _PRECISION or excess(low) > 0:
+            return low
+        if excess(high) <= 0:
+            return high
+        root = optimize.brentq(excess, low, high, xtol=_PRECISION / 2)
+        return max(low, root - _PRECISION / 2)
 
 
 @functools.lru_cache(maxsize=4096)  # Each bound takes long, and reports of one model need the same counts again.
 def _difference_lower_bound(k: int, n: int, j: int, m: int, error: float) -> float:
     """Return a lower bound of the first rate minus the second, which errs with at most ``error``."""
-    extreme = _ExtremeTables(_min_extreme_counts(k, n, j, m), n, m)
+    counts = np.arange(m + 1)
+    log_choose = special.gammaln(m + 1) - special.gammaln(counts + 1) - special.gammaln(m - counts + 1)
+    extreme = _ExtremeTables(_min_extreme_counts(k, n, j, m), n, m, log_choose)
     rate_error = error * _ERROR_SHARE
     ends = float(clopper_pearson_lower(j, m, rate_error / 2)), float(clopper_pearson_upper(j, m, rate_error / 2))
     shares = {end: extreme.first_rate(end, error - rate_error) for end in ends}
