@@ -550,7 +550,8 @@ def dot_grids(rate: NaturalFrequency, fpr: float) -> tuple[DotGrid, ...]:
         return ()
     if accused[1] < rate.total:  # grids of one size can be compared
         accused = accused[0] * rate.total // accused[1], rate.total
-    accused_dots = DotGrid(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", 0, accused[1], high=accused[0])
+    caption = f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most"
+    accused_dots = DotGrid(caption, 0, accused[1], high=accused[0])
     return _dot_grid(f"{rate.describe('training records')} are recognised", rate), accused_dots
 
 

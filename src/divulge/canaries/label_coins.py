@@ -75,8 +75,8 @@ _TREES, _FOLDS = 60, 5  # of the proxy, and of its calibration
 # the members' bound cancels in the comparison, which caps what is claimed. One that is far too weak is found anyway.
 _CONTROL_ERROR = 0.02
 _ASSUMES = (
-    "(1) all three of these: members (the records trained on) and holdout (others) were drawn alike; the proxy (a model "
-    "of further records that guesses labels by the features) has seen neither; and the model was not taught by another "
+    "(1) all three of these: members (the records trained on) and holdout (others) were drawn alike; the proxy (a "
+    "model of further records that guesses labels by the features) has seen neither; and the model was not taught by another "
     "model's answers on the members (distillation, self-training). Or (2) the proxy's forecasts are right: of records "
     "with the same features for which it expects a label in 30 of 100 cases, 30 of 100 have it"
 )
