@@ -76,9 +76,9 @@ _TREES, _FOLDS = 60, 5  # of the proxy, and of its calibration
 _CONTROL_ERROR = 0.02
 _ASSUMES = (
     "(1) all three of these: members (the records trained on) and holdout (others) were drawn alike; the proxy (a "
-    "model of further records that guesses labels by the features) has seen neither; and the model was not taught by another "
-    "model's answers on the members (distillation, self-training). Or (2) the proxy's forecasts are right: of records "
-    "with the same features for which it expects a label in 30 of 100 cases, 30 of 100 have it"
+    "model of further records that guesses labels by the features) has seen neither; and the model was not taught by "
+    "another model's answers on the members (distillation, self-training). Or (2) the proxy's forecasts are right: of "
+    "records with the same features for which it expects a label in 30 of 100 cases, 30 of 100 have it"
 )
 _ADVERSARY = "Who can do this: anyone who has the features of a record and sees the model's outputs on it."
 _HARM = "Who may be harmed: people whose label is confidential, such as a diagnosis or a decision about them."
