@@ -75,16 +75,16 @@ class SingleRowPlan:
 
     Args:
         spec: the oracle.
-        zero: what it answers, without error, where the row asked has label 0, for each number of ones from 0 to n; NaN
-            where there is no such labelling.
-        one: the same where the label is 1.
+        scores_if_0: what it answers, without error, where the row asked has label 0, for each number of ones from 0 to
+            n; NaN where there is no such labelling.
+        scores_if_1: the same where the label is 1.
         error: what floats may add to an answer.
         gap: between the labels of the row asked, for a loss that is a sum over rows; 0 for other metrics.
     """
 
     spec: OracleSpec
-    zero: Floats
-    one: Floats
+    scores_if_0: Floats
+    scores_if_1: Floats
     error: float
     gap: float = 0.0
 
@@ -108,7 +108,7 @@ class SingleRowPlan:
         (quiet, possible), (loud, _) = (self.possible_labels(answers, times) for times in (1, 2))
         n, given = self.spec.n, ~np.isnan(answers)
         ones = self._likeliest_ones(answers, possible)
-        distances = np.abs(np.stack([self.zero[ones], self.one[ones]])[:, None] - answers[:n])
+        distances = np.abs(np.stack([self.scores_if_0[ones], self.scores_if_1[ones]])[:, None] - answers[:n])
         distances = np.where(np.isnan(distances), math.inf, distances)
         # Rows whose label is open are guessed: that which is nearer, 0 for equal ones and those not asked.
         nearer = distances[1] < distances[0]
@@ -125,7 +125,9 @@ class SingleRowPlan:
         n, given = self.spec.n, ~np.isnan(answers[: self.spec.n])
         best, least = n // 2, math.inf
         for ones in possible[:: max(1, len(possible) // 200)]:
-            away = np.fmin(np.abs(self.zero[ones] - answers[:n][given]), np.abs(self.one[ones] - answers[:n][given]))
+            away = np.fmin(
+                np.abs(self.scores_if_0[ones] - answers[:n][given]), np.abs(self.scores_if_1[ones] - answers[:n][given])
+            )
             if away.sum() < least:
                 best, least = int(ones), float(away.sum())
         return best
@@ -151,15 +153,15 @@ class SingleRowPlan:
             stop = np.searchsorted(ordered, np.where(np.isnan(high), -math.inf, high), "right")
             return start, np.maximum(start, stop)
 
-        zero_start, zero_stop = places(self.zero - allowed, self.zero + allowed)
-        one_start, one_stop = places(self.one - allowed, self.one + allowed)
+        zero_start, zero_stop = places(self.scores_if_0 - allowed, self.scores_if_0 + allowed)
+        one_start, one_stop = places(self.scores_if_1 - allowed, self.scores_if_1 + allowed)
         both_start, both_stop = np.maximum(zero_start, one_start), np.minimum(zero_stop, one_stop)
         both_stop = np.maximum(both_start, both_stop)
         n_both = both_stop - both_start
         surely_zero, surely_one = zero_stop - zero_start - n_both, one_stop - one_start - n_both
         explained = surely_zero + surely_one + n_both == len(ordered)
         explained &= (surely_one <= ones) & (surely_zero <= n - ones)
-        explained &= ~(np.isnan(self.zero) & np.isnan(self.one)) & self._explains_rest(answers, allowed)
+        explained &= ~(np.isnan(self.scores_if_0) & np.isnan(self.scores_if_1)) & self._explains_rest(answers, allowed)
         possible = np.flatnonzero(explained)
         # Marks of the ordered answers: in how many cases the label may be 0, or 1.
         marks = np.zeros((2, len(ordered) + 1), dtype=np.int64)
@@ -240,17 +242,21 @@ def find_single_rows(spec: OracleSpec) -> QueryPlan | None:
     values = _row_answers(spec)
     if values is None:
         return None
-    zero, one, error, gap = values
-    separation, needed = _separate(spec, zero, one, error)
+    scores_if_0, scores_if_1, error, gap = values
+    separation, needed = _separate(spec, scores_if_0, scores_if_1, error)
     method = (_APART if needed else _SHOWN) + (", for labels of both classes" if spec.name in _NEED_BOTH else "")
     if separation > needed:
         certificate = Certificate(True, separation, needed, method)
-        return QueryPlan(spec, "one row a query", SingleRowPlan(spec, zero, one, error, gap), certificate)
-    readable = readable_numbers_of_ones(spec, zero, one, error)
+        return QueryPlan(
+            spec, "one row a query", SingleRowPlan(spec, scores_if_0, scores_if_1, error, gap), certificate
+        )
+    readable = readable_numbers_of_ones(spec, scores_if_0, scores_if_1, error)
     if gap or not readable.any():
         return None
     certificate = Certificate(False, 0.0, needed, method, _describe_open(spec, readable))
-    return QueryPlan(spec, "one row a query", ClosedSingleRowPlan(spec, zero, one, error, gap), certificate)
+    return QueryPlan(
+        spec, "one row a query", ClosedSingleRowPlan(spec, scores_if_0, scores_if_1, error, gap), certificate
+    )
 
 
 def _describe_open(spec: OracleSpec, readable: Bools) -> str:
@@ -264,12 +270,12 @@ def _describe_open(spec: OracleSpec, readable: Bools) -> str:
     return f"one row is sure to show {where}; elsewhere no code is known here, so this is no all-clear; {follows}"
 
 
-def readable_numbers_of_ones(spec: OracleSpec, zero: Floats, one: Floats, error: float) -> Bools:
+def readable_numbers_of_ones(spec: OracleSpec, scores_if_0: Floats, scores_if_1: Floats, error: float) -> Bools:
     """Flag, of the numbers of ones from 1 to n - 1, those for which both labels never get the same answer."""
     if spec.name == "accuracy" or not spec.rounding:
         # An edge between the two answers there is by chance; for these no label is asked without it.
-        return (one - zero)[1:-1] > 2 * (spec.tolerance + error)
-    lowest, highest = _shown_edges(spec, zero[1:-1], one[1:-1], error)
+        return (scores_if_1 - scores_if_0)[1:-1] > 2 * (spec.tolerance + error)
+    lowest, highest = _shown_edges(spec, scores_if_0[1:-1], scores_if_1[1:-1], error)
     return lowest > highest
 
 
@@ -348,8 +354,8 @@ def error_limit(spec: OracleSpec) -> float:
 def _count_answers(spec: OracleSpec) -> tuple[Floats, Floats]:
     """Return the scores of one row predicted 1, where its label is 0 and where it is 1, for each number of ones."""
     n, ones = spec.n, np.arange(spec.n + 1)
-    zero = np.where(ones < n, score_counts(spec, ones, 1, 0), np.nan)
-    return zero, np.where(ones > 0, score_counts(spec, ones, 1, np.minimum(ones, 1)), np.nan)
+    scores_if_0 = np.where(ones < n, score_counts(spec, ones, 1, 0), np.nan)
+    return scores_if_0, np.where(ones > 0, score_counts(spec, ones, 1, np.minimum(ones, 1)), np.nan)
 
 
 def _row_answers(spec: OracleSpec) -> tuple[Floats, Floats, float, float] | None:
@@ -369,34 +375,34 @@ def _row_answers(spec: OracleSpec) -> tuple[Floats, Floats, float, float] | None
     idle, cost = table[0], table[1]
     error = (float_error(spec, n, n * float(idle.max()) + float(cost.max())) + n * float(np.ptp(idle))) / n
     answers = (float(idle.mean()) * (n - 1) + cost) / n
-    zero = np.where(ones < n, answers[0], np.nan)
-    one = np.where(ones > 0, answers[1], np.nan)
-    return zero, one, error, loss.span
+    scores_if_0 = np.where(ones < n, answers[0], np.nan)
+    scores_if_1 = np.where(ones > 0, answers[1], np.nan)
+    return scores_if_0, scores_if_1, error, loss.span
 
 
-def _separate(spec: OracleSpec, zero: Floats, one: Floats, error: float) -> tuple[float, float]:
+def _separate(spec: OracleSpec, scores_if_0: Floats, scores_if_1: Floats, error: float) -> tuple[float, float]:
     """Return how far answers for 1 lie above those for 0, whatever the number of ones, and how far they have to."""
-    separation, needed = _plain_separation(spec, zero, one), 2 * (spec.tolerance + error)
+    separation, needed = _plain_separation(spec, scores_if_0, scores_if_1), 2 * (spec.tolerance + error)
     if separation > needed or not spec.rounding:
         return separation, needed
-    lowest, highest = _shown_edges(spec, *_considered(spec, zero, one), error)
+    lowest, highest = _shown_edges(spec, *_considered(spec, scores_if_0, scores_if_1), error)
     shown = float(np.nanmin(lowest) - np.nanmax(highest))
     # Numbers as they are shown differ by a step, or not at all.
     return (shown, 0.0) if shown > 0 else (separation, needed)
 
 
-def _plain_separation(spec: OracleSpec, zero: Floats, one: Floats) -> float:
-    zero, one = _considered(spec, zero, one)
-    return float(np.nanmin(one) - np.nanmax(zero))
+def _plain_separation(spec: OracleSpec, scores_if_0: Floats, scores_if_1: Floats) -> float:
+    scores_if_0, scores_if_1 = _considered(spec, scores_if_0, scores_if_1)
+    return float(np.nanmin(scores_if_1) - np.nanmax(scores_if_0))
 
 
-def _considered(spec: OracleSpec, zero: Floats, one: Floats) -> tuple[Floats, Floats]:
+def _considered(spec: OracleSpec, scores_if_0: Floats, scores_if_1: Floats) -> tuple[Floats, Floats]:
     both = slice(1, -1) if spec.name in _NEED_BOTH and spec.n > 1 else slice(None)
-    return zero[both], one[both]
+    return scores_if_0[both], scores_if_1[both]
 
 
-def _shown_edges(spec: OracleSpec, zero: Floats, one: Floats, error: float) -> tuple[Floats, Floats]:
+def _shown_edges(spec: OracleSpec, scores_if_0: Floats, scores_if_1: Floats, error: float) -> tuple[Floats, Floats]:
     """Return the lowest answers that may be shown for label 1, and the highest for label 0."""
     assert spec.decimals is not None, "only rounded answers have steps"
     step, reach = 10.0**-spec.decimals, spec.tolerance + error
-    return np.ceil((one - reach) / step) * step, np.floor((zero + reach) / step) * step
+    return np.ceil((scores_if_1 - reach) / step) * step, np.floor((scores_if_0 + reach) / step) * step
