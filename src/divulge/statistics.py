@@ -418,7 +418,7 @@ def _limit_by_chernoff(value: Floats, blocks: Floats, limit: float, end: Floats,
     return np.where(exceeds_limit(end), outer, end)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # without slots, as what follows from the fields is kept
 class Side:
     """Contributions of the members, or of the non-members, to a mean.
 
@@ -430,17 +430,17 @@ class Side:
     values: Floats
     counts: Floats
 
-    @property
+    @functools.cached_property
     def size(self) -> Floats:
         """Number of records, ``[...]``."""
         return self.counts.sum(-1)
 
-    @property
+    @functools.cached_property
     def mean(self) -> Floats:
         """Mean over the records, ``[...]``."""
         return (self.values * self.counts).sum(-1) / self.size
 
-    @property
+    @functools.cached_property
     def repeated(self) -> Floats:
         """Share of pairs of records with equal contributions, ``[...]``; 1 if there is a single record."""
         order = np.argsort(self.values, axis=-1, kind="stable")
@@ -455,7 +455,7 @@ class Side:
         return np.where(self.size > 1, pairs / np.maximum(self.size * (self.size - 1), 1), 1.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # without slots, as what follows from the fields is kept
 class Placements:
     """A mean over members that equals a mean over non-members.
 
@@ -482,7 +482,7 @@ class Placements:
         """Number of members or of non-members, whichever is smaller, ``[...]``."""
         return np.minimum(self.members.size, self.nonmembers.size)
 
-    @property
+    @functools.cached_property
     def repeated(self) -> Floats:
         """Geometric mean of the shares of pairs with equal contributions, from 0 to 1, ``[...]``."""
         return np.sqrt(self.members.repeated * self.nonmembers.repeated)
