@@ -505,8 +505,9 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     combinations = "these records" if n_tried == 1 else "one of these combinations"
     chance = (
         "How likely it is that this answer is wrong cannot be said in a number: the coefficients may come from some of "
-        "these records with others, from another population, or from another calculation. For coincidence alone there "
-        f"is one: other records of the same population would fit {combinations} in {_format_cases(match.chance)}."
+        "these records with others, from another population, or from another calculation. There is one "
+        "for coincidence alone, which is not the chance that the answer is wrong: other records of the same population "
+        f"would fit {combinations} in {_format_cases(match.chance)}."
     )
     if match.match is not None:
         fit = match.match
@@ -593,7 +594,7 @@ def _bound_hidden(fits: Sequence[margin.SubsetFit]) -> str:
     widest = max(fits, key=lambda each: each.hidden or 0)
     about = "at least" if 2 * (widest.hidden or 0) > widest.records else "up to about"
     count = f"{about} {formatting.format_count(widest.hidden, 'record')}" if widest.hidden else "single records"
-    return f"{count} more or fewer may not show, where they count for little"
+    return f"{count} more or fewer may not show, of those that hardly count"
 
 
 def _advise_gradient(result: CohortExamination) -> str:

@@ -181,15 +181,15 @@ REGRESSION_ADVICE = (
 PEER_ADVICE = (
     "Whether it leaks is open. On its own training records a model does at least as well as models that never saw "
     "them. As this one does not, it is probably another model than the one that was trained on them, or is asked in "
-    "another way; finding nothing here says nothing of the one that was meant.",
+    "another way; that no leak was found does not clear the one that was meant.",
     "Check the file, the order of columns and classes, and that inputs are scaled as in the training. If all that is "
     "right, it was trained in another way, such as with noise added for privacy; then give reference models that were "
     "trained in that way (in a plan train = 'module:function').",
 )
 CLONE_ADVICE = (
     "Whether it leaks is open. A model knows the records that it was trained on about as well as another of its kind "
-    "knows its own. As this one does not, it was probably trained on others than these, or is asked in another way; "
-    "finding nothing of these says nothing of those that it learned.",
+    "knows its own. As this one does not, it was probably trained on other records than these, or is given them in "
+    "another form; that no leak was found here does not clear it for the records that it did learn.",
     "Check the files of model and members, the order of columns and classes, and that inputs are scaled as in the "
     "training. If it was trained on far more records than these, a comparison with more non-members can show that, and "
     "end the doubt.",
@@ -279,7 +279,7 @@ def describe_unlearned_doubt(
     n = len(clone_fit)
     return (
         f"the model is right on {_per_cent(float(fit.mean()))} of the records that it is said to have been trained on, "
-        f"and on {_per_cent(float(fit_to_others.mean()))} of others, which is no sure difference; the same estimator, "
+        f"and on {_per_cent(float(fit_to_others.mean()))} of others, which may be chance; the same estimator, "
         f"trained on {n:,} other records, is right on {_per_cent(float(clone_fit.mean()))} of those {n:,}"
     )
 

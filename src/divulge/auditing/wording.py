@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 _MODERATE_AUC, _LARGEST_MODERATE_AUC = 0.6, 0.65
 _REGRESSIONS = ("LogisticRegression", "LinearRegression", "Ridge", "PoissonRegressor")
 _COEFFICIENTS = (
-    "Only the model's outputs were looked at. Whoever holds the records can often tell from the coefficients of a "
-    "regression, in its file or in a table, which of them it was fitted on: divulge weights --cohort asks that."
+    "Only the model's outputs were looked at. It is a regression, and whoever holds the records can often tell from "
+    "the coefficients of one, in its file or in a table, which of them it was fitted on: the command divulge weights "
+    "--cohort asks that."
 )
 TONES: Mapping[Answer, Tone] = {
     "leak found": "leak",
@@ -375,8 +376,8 @@ def _describe_unseen_records(audit: Findings, scope: Scope) -> tuple[tuple[str, 
         return (figures,), "A smaller leak is overlooked more often."
     few = f"{count:,} of the {scope.members:,} training records"
     return (figures,), (
-        f"A smaller leak is overlooked more often. So is a leak of fewer than {few}, even if these are recognised "
-        "without fail."
+        f"A smaller leak is overlooked more often. A leak of fewer than {few} is easily overlooked, too, even if these "
+        "are recognised without fail."
     )
 
 

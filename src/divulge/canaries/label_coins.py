@@ -209,8 +209,8 @@ def decide_label_privacy(
         odds = math.exp(math.floor(100 * smaller.low) / 100)
         n_right = math.floor(100 * odds / (1 + odds))
         reason = (
-            "If one of two conditions holds, which those who know the data must confirm, the model gives labels of "
-            "training records away (what it was trained to predict of them). Without the model, a guess between two "
+            "If at least one of two conditions holds, which those who know the data must confirm, the model gives "
+            "labels of training records away (what it was trained to predict of them). Without the model, a guess between two "
             "labels is right in 50 of 100 cases; with it, for some records, in at least "
             f"{n_right} (ε ≥ {formatting.format_lower_bound(smaller.low)}, with "
             f"{formatting.format_percent(confidence)} confidence). How many records these are is not known. The "
@@ -499,7 +499,7 @@ def _to_lower_bound(bound: Estimate) -> EpsilonLowerBound:
 def facts(summary: LabelPrivacySummary) -> dict[str, str]:
     """Return what was tested, and how."""
     return {
-        "members": f"{summary.members:,}; {summary.telling:,} serve the test (the others' labels the proxy guesses)",
+        "members": f"{summary.members:,}; {summary.telling:,} of them tell something",
         "holdout": f"{summary.holdout:,}",
         "left out, as their features occur twice": f"{summary.left_out:,}",
         "proxy": summary.proxy,
@@ -538,7 +538,7 @@ def _sections(run: StudyRun[LabelPrivacy]) -> list[Section]:
 def _headline(run: StudyRun[LabelPrivacy]) -> Headline:
     finding = run.result.finding
     is_leak = finding.answer == LEAK
-    heading = formatting.capitalize(finding.answer) + ", if one of two conditions holds" * is_leak
+    heading = formatting.capitalize(finding.answer) + ", if at least one of two conditions holds" * is_leak
     details = [_ADVERSARY, _HARM] if is_leak else []
     return Headline(run.summary.tone, finding.reason, heading, details, statement=run.summary.verdict)
 

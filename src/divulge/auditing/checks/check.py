@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 NEXT_STEPS = (
-    "What to do next: compare with records that were left when the training records were drawn at random. Where there "
-    "are none, divide all records at random in two, equal and related ones (of one person) together, train again on "
-    "one half and compare with the other. Take out records of a source, date or class that only one of the two has. "
-    "Where both were drawn at random indeed, they differ by chance: take more records, or name the columns in which "
-    "they differ as covariates, so that like is compared with like"
+    "What to do next: compare with records that were left over when the training records were drawn at random. "
+    "Where there are none, divide all records at random in two parts, with equal ones and those of one person in "
+    "the same part, train again on one part and compare with the other. Take out records of a source, date or class "
+    "that only one of the two has. If both really were drawn at random, they differ by chance: take more records, "
+    "or name the columns in which they differ as covariates, so that like is compared with like"
 )
 REDRAW_ADVICE = (
     "Compare with records that were drawn at random from the same pool as the training records, and audit again"
