@@ -210,8 +210,8 @@ def decide_label_privacy(
         n_right = math.floor(100 * odds / (1 + odds))
         reason = (
             "If at least one of two conditions holds, which those who know the data must confirm, the model gives "
-            "labels of training records away (what it was trained to predict of them). Without the model, a guess between two "
-            "labels is right in 50 of 100 cases; with it, for some records, in at least "
+            "labels of training records away (what it was trained to predict of them). Without the model, a guess "
+            "between two labels is right in 50 of 100 cases; with it, for some records, in at least "
             f"{n_right} (ε ≥ {formatting.format_lower_bound(smaller.low)}, with "
             f"{formatting.format_percent(confidence)} confidence). How many records these are is not known. The "
             f"conditions: {_ASSUMES}."
