@@ -309,14 +309,14 @@ def _find_open_rows(plan: QueryPlan, labels: Ints, determined: Bools, answers: F
         return determined, told if plan.count < n_queries else ""
     if not isinstance(plan.inner, SingleRowPlan):
         return determined, ""
-    proven, caveats = determined, []
-    if plans.is_coarse(plan.spec) and determined.any():
-        proven = determined & find_checked_rows(plan.spec, labels, plan.controls)
-        if n_unchecked := int((determined & ~proven).sum()):
-            caveats.append(
-                f"{n_unchecked:,} of them are not proven, as no control query would show at this precision that the "
-                "endpoint scores their rows otherwise"
-            )
+    proven, caveats = determined & plan.inner.find_scored_rows(answers, labels), []
+    if plans.is_coarse(plan.spec) and proven.any():
+        proven &= find_checked_rows(plan.spec, labels, plan.controls)
+    if n_unchecked := int((determined & ~proven).sum()):
+        caveats.append(
+            f"{n_unchecked:,} of them are not proven, as no query would show at this precision that the endpoint "
+            "leaves their rows out, or scores them otherwise"
+        )
     if n_open and not np.isnan(answers[: plan.spec.n]).any():
         told = f"{n_open:,} more stay open: no code known here reads them at this precision, which is no all-clear"
         caveats.append(told)

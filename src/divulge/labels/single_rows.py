@@ -120,6 +120,26 @@ class SingleRowPlan:
         refuted = given & (len(possible) == 0)
         return Reading(labels, certain & proven, proven, residual, refuted)
 
+    def find_scored_rows(self, answers: Floats, labels: Ints) -> Bools:
+        """Flag rows that are scored for certain, whatever other rows may be left out of the score.
+
+        Where the row asked is not scored, all that are scored are predicted alike, and the score of this is known: rows
+        with another answer are scored. Of accuracy and F1, whose rows cannot hide one another in control queries, those
+        tell (`find_checked_rows`). At a rounding edge of a loss control queries hardly ever show a wrong label, nor that
+        an answer is one to another query, so that nothing is certain.
+
+        Args:
+            answers: ``[count]``.
+            labels: read, ``[n]``.
+        """
+        if self.gap:
+            return np.zeros(self.spec.n, dtype=bool)
+        if self.spec.name in ("accuracy", "f1"):
+            return np.ones(self.spec.n, dtype=bool)
+        unscored = _score(self.spec, int(labels.sum()), 0, 0)
+        allowed = self.spec.rounding + 2 * self.spec.noise + self.error
+        return np.abs(answers[: self.spec.n] - unscored) > allowed
+
     def _likeliest_ones(self, answers: Floats, possible: Ints) -> int:
         """Return the number of ones for which the answers lie nearest to those of labels."""
         n, given = self.spec.n, ~np.isnan(answers[: self.spec.n])
