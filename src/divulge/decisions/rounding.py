@@ -181,6 +181,29 @@ def _describe(side: str, other: str, grids: Sequence[RoundingGrid], remedy: str)
     return f"{side} scores have {coarse[0]}, {other} scores more: {remedy}" if coarse else ""
 
 
+def chance_of_round_scores(candidates: Floats, calibration: Floats) -> float:
+    """Return the chance that all scores of one set are 0, ½, 1 and the like, if the other's are so as often.
+
+    Scores of trained records reach such values at full precision, too, so that they show no grid; but so do scores that
+    were rounded to them.
+
+    Args:
+        candidates: scores ``[m]``, or a large sample of them.
+        calibration: scores ``[n]``.
+
+    Examples:
+        >>> chance_of_round_scores(np.array([0.0, 1.0, 1.0]), np.linspace(0.005, 0.995, 99))
+        1e-06
+    """
+    sides = [
+        np.isclose(scores[:, None], _ORDINARY, rtol=1e-12, atol=0).any(axis=1) for scores in (candidates, calibration)
+    ]
+    chances = [
+        float((other.sum() + 1) / (len(other) + 1)) ** len(own) for own, other in (sides, reversed(sides)) if own.all()
+    ]
+    return min(chances, default=1.0)
+
+
 def round_alike(candidates: Floats, calibration: Floats, *others: Floats | None) -> tuple[list[Any], str]:
     """Round each column of several sets to the coarsest precision of any.
 

@@ -196,6 +196,7 @@ def _explain_doubt(summary: IdentificationSummary) -> str:
 _EXCHANGEABLE = "Do both sets of unused documents score alike?"
 _TITLES = {
     "blind text": "Are the texts of the documents like those of the unused ones?",
+    "precision": "Have the scores of both sets as many decimals?",
     "low scores": "Are low scores no more frequent among the documents than among the unused ones?",
     BLIND_SCORE: "Does a model that never saw the training data score the documents like the unused ones?",
     BLIND_RECORDS: "Are the documents themselves like the unused ones?",
@@ -223,7 +224,7 @@ def conditions(summary: IdentificationSummary) -> list[Condition]:
             "Were the unused documents collected in the same way as those in question?",
             "open",
             "No test can show this. It rests on how both were collected: from the same sources, on the same subjects, "
-            "at the same time.",
+            "at the same time, and with near-copies of one document counted once.",
         )
     )
     named = [replace(c, title=name_records(c.title, summary), text=name_records(c.text, summary)) for c in listed]

@@ -202,6 +202,8 @@ def select(
         scored_together: whether candidates and calibration were scored in one call.
     """
     sets, precision = sets.round_alike()
+    if sets.candidates.ndim == 1 and not scored_together:
+        precision += sets.doubt_round_scores()
     blind = sets.blind
     labels = None if truth is None or blind is None else check_mask(truth, "truth", (len(sets.candidates),))
     scores = sets.adjust(labels, seed)

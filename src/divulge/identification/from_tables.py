@@ -221,7 +221,7 @@ def _run(
         else:
             first_controls = list(asked.controls)
         clean = _CleanTables(clean_candidates, clean_calibration, holdout, members)
-        scored = _score(clean, first_controls, plan, report_progress)
+        scored = _score(clean, first_controls, plan, report_progress, scored_together=asked is not None)
         notes = (
             *(() if asked is None else asked.notes),
             *clean_calibration.notes,
@@ -394,7 +394,12 @@ class _ScoredCandidates:
 
 
 def _score(
-    clean: _CleanTables, first_controls: Sequence[Control], plan: DecisionPlan, progress: Progress
+    clean: _CleanTables,
+    first_controls: Sequence[Control],
+    plan: DecisionPlan,
+    progress: Progress,
+    *,
+    scored_together: bool,
 ) -> _ScoredCandidates:
     """Count the candidates by the one score to decide on, run the controls that compare scores, choose the method.
 
@@ -415,6 +420,7 @@ def _score(
         counts = _count(clean.candidates, aligned.raised, progress)
         low_counts = counts if aligned.lowered is aligned.raised else _count(clean.candidates, aligned.lowered)
         notes = (aligned.note,) if aligned.note else ()
+        precision = [] if scored_together else sets.doubt_round_scores()
     else:
         learned = score_adjustment.learn_score(sets.candidates, sets.calibration, plan.policy.fdr, plan.seed)
         counts = low_counts = _replace_scores(clean.candidates, *learned, progress)

@@ -103,7 +103,7 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
         ("false discovery rate", _BOUNDS[standing].format(format_percent(summary.settings.fdr))),
         ("calibration scores", f"{summary.calibration:,}"),
         (f"{end} selected {score}", "–" if threshold is None else f"{sign * threshold:.6g}"),
-        (f"share of members, estimated{_CAVEATS[standing]}", format_estimate(summary.usage)),
+        (f"share of members, estimated{_CAVEATS[standing]}", _describe_usage(summary)),
     ]
     if n_members := case_file.count_members_shown(summary):
         lines.append((f"members, at least{_CAVEATS[standing]}", f"{n_members:,} (95 % confidence)"))
@@ -111,6 +111,12 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
         lines.append(("realised false discovery proportion", format_estimate(summary.truth.fdp)))
         lines.append(("realised power", format_estimate(summary.truth.power)))
     return lines
+
+
+def _describe_usage(summary: IdentificationSummary) -> str:
+    """Return the estimated share of members, and what no data can tell of it."""
+    assumption = summary.usage.method.partition("high end assumes ")[2]
+    return format_estimate(summary.usage) + (f", if {assumption}; else it may be larger" if assumption else "")
 
 
 def _describe_method(summary: IdentificationSummary) -> str:

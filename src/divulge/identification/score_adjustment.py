@@ -113,6 +113,18 @@ class ScoreSets:
     members: Floats | None = None
     blind: BlindScores | None = None
 
+    def doubt_round_scores(self) -> list[Control]:
+        """Raise doubt where one set has nothing but 0, ½, 1 and the like, and the other has not.
+
+        Where these were rounded, scores rose above others that they do not exceed.
+        """
+        chance = rounding.chance_of_round_scores(self.candidates, self.calibration)
+        says = (
+            "all scores of one set are 0, ½, 1 or the like, and many of the other set are not: were they rounded? Then "
+            "hand in all decimals"
+        )
+        return [Control("precision", chance, LEVEL, says)] if chance <= LEVEL else []
+
     def round_alike(self) -> tuple[ScoreSets, list[Control]]:
         """Round all sets to the coarsest precision of any, and raise doubt if that changed something.
 

@@ -688,7 +688,8 @@ def capacity(spec: OracleSpec) -> Capacity:
     Bounded noise τ: two answers tell labellings apart for certain only when they lie further than 2τ apart, and the
     mean loss of any prediction varies by at most R: ``log2(1 + R/(2τ))`` bits. Rounding to steps of s alone:
     ``log2(2 + R/s)``, for the range may begin just below an edge between two steps. Gaussian noise: the
-    capacity of the channel, ``½ log2(1 + n (R/2)²/(n σ)²)`` with every label swinging the sum by ±R/2.
+    capacity of the channel, ``½ log2(1 + n (R/2)²/(n σ)²)`` with every label swinging the sum by ±R/2; of F1 and AUC,
+    which are no sums, ``½ log2(1 + (1/2)²/σ²)``.
     Laplace noise: the same with its standard deviation, plus the 0.11 bit by which its entropy stays below that
     of a Gaussian. Counting metrics: the logarithm of the number of different answers. A loss without a bound: the bits
     of a float.
@@ -707,7 +708,8 @@ def capacity(spec: OracleSpec) -> Capacity:
     grid = 2 * max(spec.rounding, floor)
     per_label = span / units
     if spec.noise_kind != "bounded":
-        signal = spec.most_scored * (per_label / 2) ** 2
+        # F1 and AUC are no sums: labels may move them together, within half their range.
+        signal = 0.25 if spec.name in ("f1", "auc") else spec.most_scored * (per_label / 2) ** 2
         bits = 0.5 * math.log2(1 + signal / _noise_deviation(spec) ** 2) + (
             0.11 if spec.noise_kind == "laplace" else 0.0
         )
@@ -791,8 +793,9 @@ def _loss_range(spec: OracleSpec) -> tuple[float, float]:
         return 1.0, float(spec.most_scored)
     if spec.name == "auc":
         return 1.0, float(spec.n)
-    units = float(spec.most_scored) if spec.reduction == "mean" else 1.0
-    return spec.loss().largest, units
+    # A weighted mean is divided by the sum of the weights.
+    units = spec.most_scored * min(spec.class_weight or (1.0,)) if spec.reduction == "mean" else 1.0
+    return spec.loss().largest, float(units)
 
 
 def _bounded_noise_bits(spec: OracleSpec, span: float, units: float, grid: float) -> float:

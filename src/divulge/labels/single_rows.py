@@ -125,8 +125,8 @@ class SingleRowPlan:
 
         Where the row asked is not scored, all that are scored are predicted alike, and the score of this is known: rows
         with another answer are scored. Of accuracy and F1, whose rows cannot hide one another in control queries, those
-        tell (`find_checked_rows`). At a rounding edge of a loss control queries hardly ever show a wrong label, nor that
-        an answer is one to another query, so that nothing is certain.
+        tell (`find_checked_rows`). At a rounding edge of a loss control queries hardly ever show a wrong label, nor
+        that an answer is one to another query, so that nothing is certain.
 
         Args:
             answers: ``[count]``.
