@@ -192,7 +192,7 @@ def chance_of_round_scores(candidates: Floats, calibration: Floats) -> float:
         calibration: scores ``[n]``.
 
     Examples:
-        >>> chance_of_round_scores(np.array([0.0, 1.0, 1.0]), np.linspace(0.005, 0.995, 99))
+        >>> round(chance_of_round_scores(np.array([0.0, 1.0, 1.0]), np.linspace(0.005, 0.995, 98)), 6)
         1e-06
     """
     sides = [
