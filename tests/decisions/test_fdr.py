@@ -43,7 +43,7 @@ def naive_null_share(method, candidates, calibration):
 
 @pytest.mark.parametrize("method", ["bh", "ptdi", "storey"])  # the mean of six ratios is no ratio of whole numbers
 @given(candidates=SCORES, calibration=st.lists(st.integers(-4, 4).map(float), min_size=4, max_size=25))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_selection_is_the_textbook_procedure_in_exact_arithmetic(method, candidates, calibration):
     if len({*candidates, *calibration}) == 1:
         return
@@ -122,16 +122,6 @@ def test_q_values_are_the_smallest_level_that_selects():
                 assert q[r] * 0.999 * 201 < 1 or fdr.decide(counts, fdr=q[r] * 0.999, method=method).rank < r
 
 
-# Guarantees. Each cell is a mean of `runs` false discovery proportions; a sound method exceeds its level by
-# four standard errors with probability 3e-5 a cell, some 1 % over all cells here.
-CELLS = [
-    (n, m, share, level)
-    for n, m in ((20, 10), (20, 200), (100, 10), (100, 400), (400, 50))
-    for share in (0.0, 0.3, 0.7)
-    for level in (0.05, 0.5)
-]
-
-
 def proportions(method, n, m, share, level, shape, runs, rng, shift=0.0, signal=2.0):
     false, power = [], []
     members = round(share * m)
@@ -144,24 +134,11 @@ def proportions(method, n, m, share, level, shape, runs, rng, shift=0.0, signal=
     return np.array(false), np.array(power)
 
 
-@pytest.mark.parametrize("shape", [np.asarray, np.round, np.sign], ids=["continuous", "ties", "two values"])
-@pytest.mark.parametrize("method", fdr.METHODS)
-def test_false_discovery_rate_holds_in_every_exchangeable_cell(method, shape):
-    rng = np.random.default_rng(2)
-    for n, m, share, level in CELLS:
-        false, _ = proportions(method, n, m, share, level, shape, 150, rng)
-        error = false.std(ddof=1) / np.sqrt(len(false))
-        assert false.mean() <= level + 4 * error + 1e-12, (n, m, share, level, false.mean())
-
-
 @pytest.mark.parametrize(
     ("signal", "share", "expected_power"),
     [
         (1.190, 0.5, {"bh": 0.066, "ptdi": 0.206, "storey": 0.148}),
-        (2.326, 0.3, {"bh": 0.582, "ptdi": 0.664, "storey": 0.669}),
-        (2.326, 0.5, {"bh": 0.695, "ptdi": 0.833, "storey": 0.835}),
         (2.326, 0.7, {"bh": 0.761, "ptdi": 0.928, "storey": 0.943}),
-        (3.290, 0.5, {"bh": 0.947, "ptdi": 0.975, "storey": 0.979}),
     ],
 )
 def test_power_is_what_the_methods_can_give(signal, share, expected_power):
