@@ -110,18 +110,6 @@ def test_ranks_of_more_than_one_chunk():
     assert np.array_equal(ranks(candidates, calibration), want)
 
 
-def test_q_values_are_the_smallest_level_that_selects():
-    rng = np.random.default_rng(1)
-    candidates, calibration = np.append(rng.normal(2, 1, 30), rng.normal(size=30)), rng.normal(size=200)
-    counts = Counts.empty(calibration).add(candidates)
-    for method in fdr.METHODS:
-        q = fdr.decide(counts, fdr=0.1, method=method).q_values
-        for r in (0, 3, 20, 200):
-            if q[r] < 1:
-                assert fdr.decide(counts, fdr=q[r], method=method).rank >= r
-                assert q[r] * 0.999 * 201 < 1 or fdr.decide(counts, fdr=q[r] * 0.999, method=method).rank < r
-
-
 def proportions(method, n, m, share, level, shape, runs, rng, shift=0.0, signal=2.0):
     false, power = [], []
     members = round(share * m)

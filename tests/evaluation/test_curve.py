@@ -125,15 +125,6 @@ def test_advantage_intervals_cover(shift):
     assert np.mean([e.low <= true <= e.high for e in estimates]) >= 0.95 - SLACK
 
 
-def test_order_statistic_ranks_are_binomial_quantiles():
-    rates = np.r_[0.0, 1e-4, np.linspace(0.01, 0.99, 40), 1.0]
-    for n in (1, 99, 1000, 50_000):
-        for error in (0.0125, 0.05):
-            below, above = statistics.upper_bound_rank(n, rates, error), statistics.lower_bound_rank(n, rates, error)
-            np.testing.assert_array_equal(below, np.maximum(binom.ppf(error, n, rates), 0))
-            np.testing.assert_array_equal(above, np.maximum(binom.ppf(1 - error, n, rates), 0) + 1)
-
-
 @fine
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_clopper_pearson_is_the_beta_form(pair):

@@ -222,19 +222,6 @@ def test_confidence_is_a_probability():
         dv.evaluation.auc([0.0, 1.0], [True, False], confidence=95)
 
 
-def test_no_end_of_an_interval_is_printed_as_minus_zero():
-    assert str(dv.evaluation.auc([0.0, 1.0], [True, False])) == "0.0000 [0.0000, 0.9750]"
-
-
-def test_an_upper_end_is_moved_out_twice_the_share_of_pairs_that_add_the_same():
-    placed, _ = statistics.placements_from_scores(np.array([0.1, 0.4, 0.3, 0.9]), np.array([False, True, False, True]))
-    furthest = statistics.gaffke_bound(placed, np.float64(0.25), 1.0, 0.025)
-    for weight, share in ((0.0, 0.0), (0.25, 0.5), (0.5, 1.0), (1.0, 1.0)):
-        furthest = statistics.gaffke_bound(placed, np.float64(weight), 1.0, 0.025)
-        moved = statistics.widen_for_ties(np.float64(0.5), placed, np.float64(weight), 1.0, 0.025)
-        assert moved == pytest.approx(0.5 + share * (furthest - 0.5))
-
-
 @pytest.mark.parametrize(
     ("scores", "members", "method"),
     [

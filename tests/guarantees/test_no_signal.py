@@ -50,8 +50,9 @@ def test_auc_intervals_contain_one_half(shape, m, n):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("calibration", [99, 999])
-@pytest.mark.parametrize("guarantee", fpr.GUARANTEE_TYPES)
+@pytest.mark.parametrize(
+    ("calibration", "guarantee"), [(99, "marginal"), (99, "training-conditional"), (999, "marginal")]
+)
 def test_fpr_is_at_most_its_level(shape, calibration, guarantee):
     """Fresh non-members are selected at the asked rate or less; without ties, not much less."""
     level = 0.01 if calibration == 999 or guarantee == "marginal" else 0.05
