@@ -8,7 +8,7 @@ from divulge.decisions import controls
 from divulge.identification import case_file
 from divulge.results import ControlResult
 
-DRAWS = 150
+DRAWS = 120
 
 
 def tick_rate(n, h, shift, *, ties=False, seed=0):
