@@ -10,7 +10,7 @@ from scipy.special import betaln
 
 import divulge as dv
 from divulge.decisions import fdr
-from divulge.decisions.counts import Counts, p_values, ranks
+from divulge.decisions.counts import Counts, p_values
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey, resolve_method
 from divulge.errors import InputError
 
@@ -91,23 +91,6 @@ def test_counts_stream_and_merge_exactly(tmp_path_factory, candidates, calibrati
 def test_counts_of_other_calibration_are_not_merged():
     with pytest.raises(InputError, match="same calibration"):
         Counts.empty([1.0]).merge(Counts.empty([2.0]))
-
-
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=40), SCORES)
-@settings(max_examples=50, deadline=None)
-def test_ranks_survive_any_float(candidates, calibration):
-    calibration = np.sort([*calibration, *candidates[::2]])
-    want = [int((calibration >= t).sum()) for t in candidates]
-    assert ranks(np.array(candidates), calibration).tolist() == want
-    p = [(1 + rank) / (1 + len(calibration)) for rank in want]
-    assert p_values(np.array(candidates), calibration).tolist() == p
-
-
-def test_ranks_of_more_than_one_chunk():
-    rng = np.random.default_rng(0)
-    candidates, calibration = rng.normal(size=1_200_000), np.sort(rng.normal(size=1000))
-    want = 1000 - np.searchsorted(calibration, candidates, side="left")
-    assert np.array_equal(ranks(candidates, calibration), want)
 
 
 def proportions(method, n, m, share, level, shape, runs, rng, shift=0.0, signal=2.0):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
 from divulge import evaluation
 from divulge.errors import InputError
@@ -153,67 +153,3 @@ def test_a_table_by_group_shares_a_threshold_and_divides_the_error_on_demand(sim
         assert row.auc == evaluation.auc(scores[rows], truth[rows], level)
     with pytest.raises(InputError, match="groups: values of one kind are needed"):
         metrics.subgroups(scores, truth, np.array([1, "a"] * 60, dtype=object), 0.2)
-
-
-def test_groups_of_one_kind_have_no_auc():
-    scores, groups = np.arange(8.0), np.repeat([0, 1, 2], [3, 3, 2])
-    truth = np.array([True] * 3 + [False] * 3 + [True, False])
-    first, second, third = metrics.subgroups(scores, truth, groups, 0.5)
-    assert (first.auc, first.fpr, second.auc, second.tpr) == (None, None, None, None)
-    assert third.auc.value == 0.0
-    assert first.tpr is not None
-    assert second.fpr is not None
-
-
-@pytest.mark.parametrize("confidence", [0.95, 0.6])
-def test_rates_count_what_is_selected(confidence):
-    selected, truth = np.array([1, 1, 1, 0, 0, 1, 0], bool), np.array([1, 1, 0, 1, 0, 0, 0], bool)
-    found = metrics.rates(selected, truth, confidence)
-    counted = {"tpr": (2, 3), "fpr": (2, 4), "precision": (2, 4), "accuracy": (4, 7)}
-    for name, (count, total) in counted.items():
-        assert getattr(found, name) == evaluation.proportion(count, total, confidence)
-    assert (found.members, found.nonmembers) == (3, 4)
-    for wrong, message in (([], "selected"), ([True], "members: 1 values are needed"), ([1, 0], "selected: bool")):
-        with pytest.raises(InputError, match=message):
-            metrics.rates(np.array(wrong, dtype=bool if wrong in ([], [True]) else int), truth)
-
-
-def test_the_most_exposed_are_ordered_by_score_then_by_id():
-    scores, truth = np.array([3.0, 5, 5, 4, 5, 5, 1]), np.array([True, True, True, False, False, True, False])
-    found = metrics.most_exposed(scores, truth, ["g", "f", "e", "d", "c", "b", "a"], k=3, confidence=0.9)
-    assert [each.id for each in found] == ["b", "e", "f"]
-    assert {each.nonmembers_as_high for each in found} == {evaluation.proportion(1, 3, 0.9)}
-    assert [each.id for each in metrics.most_exposed(scores, truth, k=9)] == [1, 2, 5, 0]
-    assert metrics.most_exposed(scores, truth, k=9)[-1].nonmembers_as_high.value == 2 / 3
-    with pytest.raises(InputError, match="k: must be at least 1"):
-        metrics.most_exposed(scores, truth, k=0)
-
-
-@pytest.mark.parametrize(("share", "counts"), [(0.75, (1, 0)), (0.76, (0, 0)), (0.6, (1, 1)), (0.61, (1, 0))])
-def test_a_document_counts_from_its_share_of_grams_on(share, counts):
-    (found,) = evaluation.near_duplicates(["a b c d"], ["a b c x y"], words=1, share=share).pairs
-    assert found.counts == counts
-
-
-def auc_power(distance, m, n, error):
-    area = stats.norm.cdf(distance / math.sqrt(2))
-
-    def moment(k):
-        return integrate.quad(lambda z: stats.norm.pdf(z) * stats.norm.cdf(z + distance) ** k, -9, 9)[0]
-
-    spread, shrunk = moment(2) - moment(1) ** 2, (area - 0.5) ** 2
-    v, w = ((spread + shrunk / size) / size for size in (m, n))
-    freedom = (v + w) ** 2 / (v**2 / (m - 1) + w**2 / (n - 1))
-    deviation = math.sqrt(v + w) / (area * (1 - area))
-    return stats.norm.cdf(math.log(area / (1 - area)) / deviation - stats.t.ppf(1 - error / 2, freedom))
-
-
-@pytest.mark.parametrize(("m", "n"), [(12, 40), (30, 9), (25, 60), (400, 400)])
-@pytest.mark.parametrize("target", [0.5, 0.8])
-def test_the_smallest_auc_is_found_with_the_power_that_was_asked_for(m, n, target):
-    found = evaluation.smallest_detectable(m, n, confidence=0.9, power=target).auc
-    assert auc_power(math.sqrt(2) * stats.norm.ppf(found), m, n, 0.1) == pytest.approx(target, abs=1e-5)
-
-
-def test_one_record_of_a_kind_shows_no_auc():
-    assert evaluation.smallest_detectable(1, 400).auc is evaluation.smallest_detectable(400, 1).auc is None

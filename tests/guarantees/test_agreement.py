@@ -1,7 +1,8 @@
 """Reference models trained as the target was are seldom called different, others are; with models of scikit-learn.
 
 A target learns from 200 records, references from halves of 400 others, so that each pair of halves shares a half or
-nothing. Bounds: one in eight, and 3.3 standard deviations; a rate of 42 % is noticed in nine of ten cells.
+nothing. Bounds: one in eight, and 3.3 standard deviations; a rate of 22 % of all kinds, and one of 42 % of any, is
+noticed in nine of ten.
 """
 
 import numpy as np
@@ -52,10 +53,13 @@ def called_different(target, reference, count, seed, columns=8):
     return agreement.compare_answers(t, r, overlap=agreement.mean_overlap(trained_on), losses=losses).differs
 
 
-@pytest.mark.parametrize(("kind", "columns", "count"), KINDS)
-def test_the_same_kind_of_model_is_seldom_called_different(kind, columns, count):
-    alarms = sum(called_different(kind, kind, count, seed, columns) for seed in range(RUNS))
-    assert alarms <= RUNS / 8 + 3.3 * (RUNS * 7 / 64) ** 0.5
+def test_the_same_kind_of_model_is_seldom_called_different():
+    alarms = {
+        (kind, columns, count): sum(called_different(kind, kind, count, seed, columns) for seed in range(RUNS))
+        for kind, columns, count in KINDS
+    }
+    for n_alarms, runs in ((max(alarms.values()), RUNS), (sum(alarms.values()), RUNS * len(KINDS))):
+        assert n_alarms <= runs / 8 + 3.3 * (runs * 7 / 64) ** 0.5, alarms
 
 
 @pytest.mark.parametrize(

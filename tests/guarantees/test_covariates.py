@@ -147,10 +147,10 @@ def columns(rng, n, k=10):
 
 
 def test_small_sets_that_are_alike_are_seldom_called_confounded():
-    """30 splits at 1 %: fails by chance in .1 %. The normal law alone calls 5 % of those of 12 confounded."""
+    """60 splits at 1 %: fails by chance in .1 %. The normal law alone calls 5 % of those of 12 confounded."""
     members = sizes(12, 12)
-    adjustments = [adjust({}, members, columns(np.random.default_rng([12, seed]), 24), seed=seed) for seed in range(30)]
-    assert sum(adjustment.confounded for adjustment in adjustments) <= max_wrong(30, 0.01)
+    adjustments = [adjust({}, members, columns(np.random.default_rng([12, seed]), 24), seed=seed) for seed in range(60)]
+    assert sum(adjustment.confounded for adjustment in adjustments) <= max_wrong(60, 0.01)
 
 
 def test_equal_records_take_part_once():

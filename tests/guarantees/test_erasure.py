@@ -1,5 +1,7 @@
 """Models that never saw the records are called otherwise in at most 5 % of checks, whatever the trainings do."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -23,21 +25,24 @@ def seldom(count, runs, level=0.05):
     return count <= stats.binom.isf(0.001, runs, level)
 
 
-@pytest.mark.parametrize(
-    ("shape", "effect"),
-    [("alike", 0.0), ("alike", 0.1), ("another difficulty", 0.3), ("skewed records", 0.05), ("scaled models", 0.0)],
-)
-def test_twins_that_never_saw_the_records_are_not_accused(shape, effect):
-    """14 checks in each of three sizes, alone and together."""
-    accused = []
-    for controls, sizes in ((2, (20, 60)), (2, (200, 600)), (8, (100, 300))):
+TRAININGS = (
+    ("alike", 0.0), ("alike", 0.1), ("another difficulty", 0.3), ("skewed records", 0.05), ("scaled models", 0.0),
+)  # fmt: skip
+
+
+def test_twins_that_never_saw_the_records_are_not_accused():
+    """14 checks in each of three sizes of five kinds, alone and together."""
+    accused = {}
+    for (shape, effect), (controls, sizes) in itertools.product(
+        TRAININGS, ((2, (20, 60)), (2, (200, 600)), (8, (100, 300)))
+    ):
         rng = np.random.default_rng([controls, *sizes])
         forgotten = np.arange(sum(sizes)) < sizes[0]
         draws = (draw_models(rng, controls + 1, forgotten, effect, shape) for _ in range(14))
         answers = [erasure_test(scores[0], scores[1:], forgotten).answer for scores in draws]
-        accused.append(sum(answer.startswith(("still", "overdone")) for answer in answers))
-    assert seldom(max(accused), 14), accused
-    assert seldom(sum(accused), 42), accused
+        accused[shape, effect, controls, sizes] = sum(answer.startswith(("still", "overdone")) for answer in answers)
+    assert max(accused.values()) <= stats.binom.isf(1e-4, 14, 0.05), accused
+    assert seldom(sum(accused.values()), 14 * len(accused)), accused
 
 
 @pytest.mark.parametrize(("controls", "sizes"), [(8, (20, 60)), (2, (1000, 2000))])
