@@ -8,44 +8,9 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from divulge import duplicates, seeds, statistics
+from divulge import duplicates, statistics
 from divulge.errors import InputError
-from divulge.statistics import Side, text_differences
-
-
-def naive_placements(inside, outside):
-    """Of each member the share of non-members below, of each non-member that of members above; ties one half."""
-    members = [np.mean([(s > t) + 0.5 * (s == t) for t in outside]) for s in inside]
-    return members, [np.mean([(s > t) + 0.5 * (s == t) for s in inside]) for t in outside]
-
-
-@pytest.fixture
-def sides():
-    rng = np.random.default_rng(0)
-    return rng.integers(1, 8, 9).astype(float), rng.integers(0, 6, 13).astype(float)
-
-
-def place(sides):
-    truth = np.repeat([True, False], [len(side) for side in sides])
-    return statistics.placements_from_scores(np.concatenate(sides), truth)
-
-
-def test_placements_and_their_variance_are_those_of_the_definition(sides):
-    mean, level = place(sides)
-    expected = naive_placements(*sides)
-    truth = np.repeat([True, False], [9, 13])
-    each = statistics.placements_per_record(mean, level, truth)
-    np.testing.assert_allclose(each.members.values[truth], expected[0])
-    np.testing.assert_allclose(each.nonmembers.values[~truth], expected[1])
-    for side, values in zip(mean.sides, expected, strict=True):
-        assert side.mean == pytest.approx(np.mean(values))
-        pairs = [a == pytest.approx(b) for i, a in enumerate(values) for j, b in enumerate(values) if i != j]
-        assert side.repeated == pytest.approx(np.mean(pairs))
-    # DeLong's variance, one placement of one half more on either side, but the records counted without it.
-    area = np.mean(expected[0])
-    for part, values in zip(statistics.placement_covariance(mean, mean, null=0.5), expected, strict=True):
-        spread = sum((value - area) ** 2 for value in values) + (0.5 - area) ** 2
-        assert part == pytest.approx(spread / (len(values) - 1) / len(values))
+from divulge.statistics import Side
 
 
 def test_the_covariance_of_two_is_the_same_formula_and_unknown_for_one_record():
@@ -70,49 +35,6 @@ def test_degrees_of_freedom_are_those_of_welchs_test(m, n):
     a, b = rng.normal(0, 1, m), rng.normal(0, 3, n)
     expected = stats.ttest_ind(a, b, equal_var=False).df
     assert statistics.degrees_of_freedom(a.var(ddof=1) / m, b.var(ddof=1) / n, m, n) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    "scores", [([0.1, 0.4, 0.9, 1.3, 2.0], [0.0, 0.3, 0.5, 0.6]), ([1.0, 2.0, 3.0], [0.0, 2.5, 0.7, 0.1])]
-)
-def test_the_interval_of_an_auc_without_ties_is_brunner_and_munzels_on_the_logit_scale(scores):
-    inside, outside = scores
-    expected = naive_placements(inside, outside)
-    area = np.mean(expected[0])
-    v, w = ((sum((x - area) ** 2 for x in side) + (0.5 - area) ** 2) / (len(side) - 1) / len(side) for side in expected)
-    freedom = (v + w) ** 2 / (v**2 / (len(inside) - 1) + w**2 / (len(outside) - 1))
-    reach = stats.t.ppf(0.975, freedom) * math.sqrt(v + w) / (area * (1 - area))
-    low, high = (1 / (1 + (1 - area) / area * math.exp(side * reach)) for side in (1, -1))
-    estimate = statistics.auc([*inside, *outside], [True] * len(inside) + [False] * len(outside))
-    mean = place((np.array(inside), np.array(outside)))[0]
-    # Placements that repeat move the ends out, Chernoff's bound moves them in.
-    moved = statistics.widen_for_ties(np.array(high), mean, mean.repeated, 1.0, 0.025)
-    assert estimate.high == pytest.approx(min(moved, chernoff(area, min(len(inside), len(outside)))), abs=1e-7)
-    assert estimate.low <= low or estimate.low == pytest.approx(1 - chernoff(1 - area, min(len(inside), len(outside))))
-
-
-def chernoff(value, blocks, error=0.05):
-    """The largest p with ``blocks · KL(value ‖ p) ≤ ln(2 / error)``, by a fine grid and one refinement."""
-    p = np.linspace(value, 1, 200_001)[:-1]
-    cost = blocks * (stats.entropy([[value] * len(p), [1 - value] * len(p)], [p, 1 - p]))
-    return float(np.interp(math.log(2 / error), cost, p))
-
-
-@pytest.mark.parametrize("blocks", [2, 7, 40])
-def test_the_interval_of_a_perfect_auc_is_chernoffs(blocks):
-    scores = [*np.arange(blocks) + 10.0, *np.arange(blocks + 5.0) / 10]
-    estimate = statistics.auc(scores, np.arange(2 * blocks + 5) < blocks)
-    # KL(1 ‖ p) = -ln p.
-    assert (estimate.value, estimate.high) == (1.0, 1.0)
-    assert estimate.low == pytest.approx((0.05 / 2) ** (1 / blocks))
-
-
-@pytest.mark.parametrize("trials", [1, 7, 40])
-def test_bounds_of_a_share_are_clopper_and_pearsons(trials):
-    for successes in range(trials + 1):
-        expected = stats.binomtest(successes, trials).proportion_ci(0.9, "exact")
-        assert statistics.clopper_pearson_lower(successes, trials, 0.05) == pytest.approx(expected.low, abs=1e-12)
-        assert statistics.clopper_pearson_upper(successes, trials, 0.05) == pytest.approx(expected.high, abs=1e-12)
 
 
 @pytest.mark.parametrize("rate", [0.0, 1e-12, 0.03, 0.5, 0.97, 1 - 1e-12, 1.0])
@@ -183,7 +105,7 @@ def test_smirnovs_p_value_is_exact_where_both_samples_are_small(sizes, method):
 def test_classes_are_seldom_said_to_be_missing_where_both_sides_are_drawn_alike():
     """At most one in 1,000; common and rare classes, many and few records, and what is left out is seen."""
     rng = np.random.default_rng(0)
-    runs = 3000
+    runs = 1000
     alarms = 0
     for _ in range(runs):
         shares = rng.dirichlet(np.full(rng.integers(2, 40), rng.choice([0.1, 1.0])))
@@ -252,9 +174,9 @@ def pooled_z(k, n, j, m):
 
 
 @pytest.mark.parametrize(
-    ("k", "n", "j", "m"), [(3, 5, 1, 4), (5, 5, 0, 4), (0, 3, 3, 6), (8, 10, 2, 9), (30, 40, 3, 25)]
+    ("k", "n", "j", "m", "error"),
+    [(3, 5, 1, 4, 0.025), (5, 5, 0, 4, 0.1), (0, 3, 3, 6, 0.025), (8, 10, 2, 9, 0.1), (30, 40, 3, 25, 0.025)],
 )
-@pytest.mark.parametrize("error", [0.025, 0.1])
 def test_the_lower_bound_of_a_difference_is_buehlers(k, n, j, m, error):
     """The smallest difference under which tables as extreme have the allowed probability, by a fine grid.
 
@@ -284,112 +206,6 @@ def test_pairs_of_equal_contributions_are_counted_at_all_levels():
     assert side.repeated.tolist() == [pytest.approx(20 / 30), 1.0]
     assert side.size.tolist() == [6, 1]
     assert side.mean.tolist() == pytest.approx([(5 * 0.1 + 0.5) / 6, 0.2])
-
-
-@pytest.mark.parametrize("alternative", ["two-sided", "greater"])
-@pytest.mark.parametrize("shift", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("sizes", [(12, 9), (300, 200)])
-def test_rank_sums_of_ties_are_those_of_random_divisions(sizes, shift, alternative):
-    """Of 999 divisions, and of 9,999 more where these give 0.1 at most; ranks of more than 32 scores in groups."""
-    rng = np.random.default_rng(1)
-    first, second = rng.normal(size=sizes[0]).round(1), (rng.normal(size=sizes[1]) + shift).round(1)
-    pooled = np.r_[first, second]
-    ranks = stats.rankdata(pooled)
-    groups = pooled if len(set(pooled)) <= 32 else np.floor((ranks - 0.5) / len(pooled) * 32)
-    levels = sorted(set(groups))
-    counts = np.array([(groups == level).sum() for level in levels])
-    scores = np.array([ranks[groups == level].mean() for level in levels])
-    mean = sizes[1] * (len(pooled) + 1) / 2
-    observed = sum(scores[levels.index(group)] for group in groups[sizes[0] :]) - mean
-    draws = seeds.generator(3, "rank sum")
-    method = "count" if len(pooled) < 16 * len(levels) else "marginals"
-    for divisions in (999, 9_999):
-        sums = draws.multivariate_hypergeometric(counts, sizes[1], size=divisions, method=method) @ scores - mean
-        if alternative == "greater":
-            extreme = (sums >= observed - 1e-6).sum()
-        else:
-            extreme = (np.abs(sums) >= abs(observed) - 1e-6).sum()
-        expected = (1 + extreme) / (divisions + 1)
-        if expected > 0.1:
-            break
-    found = statistics.rank_sum_p_value(first, second, alternative=alternative, seed=3)
-    assert found == pytest.approx(expected)
-
-
-def documents(count, total, word):
-    return [f"{word} end" if i < count else "end" for i in range(total)]
-
-
-def test_words_are_told_with_their_shares_and_direction():
-    for first, second, larger in (((20, 40), (1, 50), True), ((1, 50), (20, 40), False)):
-        signs = text_differences(documents(*first, "new"), documents(*second, "new"), names=("A", "B"))
-        (sign,) = (sign for sign in signs if "“new”" in str(sign))
-        assert sign.is_larger_in_first is larger
-        shares = f"{100 * first[0] / first[1]:.0f} % of the A and {100 * second[0] / second[1]:.0f} % of the B"
-        assert str(sign) == f"“new” is in {shares}"
-        table = [[first[0], first[1] - first[0]], [second[0], second[1] - second[0]]]
-        tail = min(stats.fisher_exact(table, alternative=side).pvalue for side in ("less", "greater"))
-        assert sign.p_value == pytest.approx(2 * tail * 2 * 2)  # of two words, with half of the error for all
-
-
-@pytest.mark.parametrize("texts_with_it", [4, 5])
-def test_a_word_is_tested_from_five_texts_on(texts_with_it):
-    first = documents(texts_with_it, 5, "new")
-    signs = text_differences(first, ["end"] * 300, false_alarm=0.5, max_differences=50)
-    assert any("“new”" in str(sign) for sign in signs) == (texts_with_it == 5)
-
-
-@pytest.mark.parametrize("length", [40, 41])
-def test_long_words_are_shown_by_their_beginning(length):
-    word = "x" * length
-    sign = text_differences([word] * 30, ["end"] * 30)[0]
-    others = [str(each) for each in text_differences([word] * 30, ["end"] * 30) if "xx" in str(each)]
-    assert others[0].startswith(f"“{word}”" if length == 40 else f"“{'x' * 40}…”")
-    assert sign.p_value <= 0.01
-
-
-@pytest.mark.parametrize(
-    ("year", "is_year"), [(1499, False), (1500, True), (2099, True), (2100, False), (19990, False)]
-)
-def test_years_are_of_six_centuries(year, is_year):
-    rng = np.random.default_rng(2)
-    old = [f"a {year} {'b' * rng.integers(1, 9)}" for _ in range(30)]
-    new = [f"a 1980 1750 {'b' * rng.integers(1, 9)}" for _ in range(30)]
-    signs = [str(sign) for sign in text_differences(old, new, max_differences=50)]
-    sentence = f"the newest year named is {year} in the median of the members and 1980 in that of the non-members"
-    assert (sentence in signs) == is_year
-
-
-@pytest.mark.parametrize("named", [4, 5])
-def test_years_are_compared_where_five_texts_of_either_set_name_one(named):
-    old = [f"in {1600 + i}" for i in range(named)] + ["in no year"] * 30
-    for first, second in ((old, [f"in {1900 + i}" for i in range(40)]), ([f"in {1900 + i}" for i in range(40)], old)):
-        signs = text_differences(first, second, max_differences=99)
-        years = [sign for sign in signs if "year named" in str(sign)]
-        assert len(years) == (named == 5)
-        assert not years or years[0].is_larger_in_first == (first is not old)
-
-
-def test_lengths_and_years_share_half_of_the_error():
-    short, long = ["a" * (3 + i) for i in range(30)], ["a" * (20 + i) for i in range(30)]
-    (sign,) = (sign for sign in text_differences(short, long, seed=4) if "median length" in str(sign))
-    lengths = [np.array([float(len(text)) for text in side]) for side in (short, long)]
-    # Two families at half of the error each; no text names a year.
-    assert sign.p_value == pytest.approx(2 * statistics.rank_sum_p_value(lengths[1], lengths[0], seed=4))
-    assert str(sign) == "the median length is 18 characters of the members and 34 of the non-members"
-    assert not sign.is_larger_in_first
-
-
-def test_differences_are_ordered_by_their_p_values_then_by_their_words():
-    first, second = ["b a x"] * 40, ["c"] * 40
-    signs = text_differences(first, second, max_differences=9)
-    assert [str(sign)[:3] for sign in signs[:3]] == ["“a”", "“b”", "“c”"]
-    limit = signs[-1].p_value
-    at_limit = text_differences(first, second, max_differences=9, false_alarm=limit)
-    assert len(at_limit) == len(signs)
-    assert len(text_differences(first, second, max_differences=9, false_alarm=limit * 0.999)) < len(signs)
-    with pytest.raises(InputError, match="other_texts: at least 1 text is needed, got none"):
-        text_differences(["a"], [])
 
 
 def brunner_munzel(pairs, error):
@@ -482,11 +298,3 @@ def test_without_ties_the_rank_sum_is_scipys_and_both_tests_share_the_error(shif
     smirnov, rank_sum = statistics.smirnov_p_value(first, second), statistics.rank_sum_p_value(first, second)
     assert smirnov == pytest.approx(stats.ks_2samp(first, second, method="exact").pvalue)
     assert statistics.two_sample_p_value(first, second) == pytest.approx(min(1.0, 2 * min(smirnov, rank_sum)))
-
-
-@pytest.mark.parametrize("members", [[True, True], [False, False], [True], [True, False, True]])
-def test_scores_of_both_sides_and_one_for_each_are_needed(members):
-    with pytest.raises(InputError, match="members"):
-        statistics.check_scores([0.1, 0.2], members)
-    values, truth = statistics.check_scores([0.1, 0.2], [True, False])
-    assert (values.tolist(), truth.tolist()) == ([0.1, 0.2], [True, False])

@@ -9,7 +9,7 @@ from scipy.stats import binom
 import divulge as dv
 from divulge.decisions import fdr
 
-RUNS = 1500
+RUNS = 400
 SHAPES = {"continuous": np.asarray, "rounded": np.round, "two values": np.sign}
 
 

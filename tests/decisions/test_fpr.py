@@ -32,8 +32,8 @@ def test_a_decision_is_a_p_value_at_most_the_level(calibration, scores, level):
 @pytest.mark.parametrize("n", [99, 999])
 @pytest.mark.parametrize("guarantee", fpr.GUARANTEE_TYPES)
 def test_fpr_stays_at_or_below_its_level(n, guarantee):
-    """False alarm of this test: below 1e-4 a case (four standard errors of 4,000 draws)."""
-    level, confidence, draws = 0.05, 0.95, 4000
+    """False alarm of this test: below 1e-4 a case (four standard errors of 1,500 draws)."""
+    level, confidence, draws = 0.05, 0.95, 1500
     rng = np.random.default_rng(n)
     # The FPR of a threshold on uniform scores is known exactly: it is what lies above.
     rates = np.array([1 - float(fpr.threshold(rng.random(n), level, guarantee=guarantee)) for _ in range(draws)])
@@ -47,7 +47,7 @@ def test_fpr_stays_at_or_below_its_level(n, guarantee):
 @pytest.mark.parametrize("guarantee", fpr.GUARANTEE_TYPES)
 def test_fpr_holds_with_ties(guarantee):
     """A third of the scores are zero, the rest take ten values; false alarm below 1e-4."""
-    level, draws = 0.05, 3000
+    level, draws = 0.05, 1500
     values = np.arange(11.0)
     mass = np.r_[0.3, np.full(10, 0.07)]
     rng = np.random.default_rng(5)
@@ -64,12 +64,12 @@ def test_fpr_holds_with_ties(guarantee):
 
 
 def test_realised_fpr_lies_in_its_beta_interval():
-    """Coverage of 95 % over 4,000 splits, to four standard errors."""
+    """Coverage of 95 % over 1,500 splits, to four standard errors."""
     rng = np.random.default_rng(0)
     interval = fpr.realised_interval(999, 0.01)
-    rates = np.array([1 - float(fpr.threshold(rng.random(999), 0.01)) for _ in range(4000)])
+    rates = np.array([1 - float(fpr.threshold(rng.random(999), 0.01)) for _ in range(1500)])
     covered = ((interval.low <= rates) & (rates <= interval.high)).mean()
-    assert abs(covered - 0.95) < 4 * (0.95 * 0.05 / 4000) ** 0.5
+    assert abs(covered - 0.95) < 4 * (0.95 * 0.05 / 1500) ** 0.5
     assert interval.low == pytest.approx(beta(10, 990).ppf(0.025))
     assert fpr.threshold(rng.random(999), 0.01).realised() == interval
 

@@ -93,16 +93,23 @@ def proportions(rng, method, n, m, k, share, draw_members, level, runs, candidat
     return np.array(false), np.mean(power)
 
 
-@pytest.mark.parametrize("draw_members", MEMBER_SHAPES.values(), ids=MEMBER_SHAPES)
 @pytest.mark.parametrize(
-    ("n", "m", "k"), [(50, 5, 100), (50, 200, 20), (1000, 10, 100), (200, 200, 500), (1000, 20, 20)]
+    ("n", "m", "k", "shape"),
+    [
+        (50, 5, 100, "weak"),
+        (1000, 20, 20, "weak"),
+        (50, 200, 20, "middling"),
+        (1000, 10, 100, "strong"),
+        (200, 200, 500, "two kinds"),
+        (50, 200, 20, "some lowest"),
+    ],
 )
-def test_its_bound_is_kept_where_confirmed_members_are_like_the_others(n, m, k, draw_members):
+def test_its_bound_is_kept_where_confirmed_members_are_like_the_others(n, m, k, shape):
     """A mean above the level by four standard errors: 3e-5 a cell for a method that keeps it, some 1 % over all."""
-    rng = np.random.default_rng([n, m, k])
-    for share in (0.0, 0.3, 0.7, 0.9):
+    rng, draw_members = np.random.default_rng([n, m, k]), MEMBER_SHAPES[shape]
+    for share in (0.0, 0.3, 0.9):
         for level in (0.1, 0.5):
-            false, _ = proportions(rng, Moments, n, m, k, share, draw_members, level, 120)
+            false, _ = proportions(rng, Moments, n, m, k, share, draw_members, level, 100)
             error = false.std(ddof=1) / np.sqrt(len(false))
             assert false.mean() <= level + 4 * error + 1e-12, (share, level, false.mean())
 

@@ -53,14 +53,6 @@ def test_best_among_equals_counts_every_division():
         assert math.isclose(comparison.stratified_top_test(scores, truth, groups, 3 / 11), want, rel_tol=1e-9)
 
 
-def test_best_among_equals_of_many_groups_is_close_to_the_exact_law(monkeypatch):
-    rng = np.random.default_rng(2)
-    groups, truth, scores = np.repeat(np.arange(300.0), 10), rng.random(3000) < 0.5, rng.normal(size=3000)
-    exact = comparison.stratified_top_test(scores, truth, groups, 0.1)
-    monkeypatch.setattr(comparison, "_MAX_EXACT_GROUPS", 10)
-    assert abs(comparison.stratified_top_test(scores, truth, groups, 0.1) - exact) < 0.02
-
-
 def less_parabola(values, blind):
     """Values less their fit by a parabola in the rank of the blind score, and the degrees of freedom left."""
     ranks = stats.rankdata(blind)

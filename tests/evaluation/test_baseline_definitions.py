@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from divulge import statistics
 from divulge.errors import InputError
@@ -41,20 +40,14 @@ def compared(*attacks, confounded=False):
         ([{}], "auc", 0.1, False, "kept"),
         ([{}], "auc", 0.1, True, "undecided"),
         ([{}], "auc", 0.099, False, "undecided"),
-        ([{}, {"gain": (-0.1, 0.2)}], "auc", 0.1, False, "undecided"),
         ([{"reversed_gain": (-0.1, 0.2)}], "auc", 0.1, False, "undecided"),
         ([{"reversed_gain": (-0.1, 0.7)}], "advantage", 0.5, False, "kept"),
         ([{"gain": (0.1, 0.2), "leak": True}], "auc", 0.1, False, "undecided"),
         ([{"gain": (0.11, 0.2), "leak": True}], "auc", 0.1, False, "broken"),
-        ([{"gain": (0.11, 0.2), "leak": True}], "auc", 0.1, True, "broken"),
         ([{"gain": (0.11, 0.2), "leak": False}], "auc", 0.1, False, "undecided"),
         ([{}, {"gain": (0.11, 0.2), "leak": True}], "auc", 0.1, False, "broken"),
-        ([{"leak": True}, {"gain": (0.11, 0.2)}], "auc", 0.1, False, "undecided"),
-        ([{"reversed_gain": (0.1, 0.2), "leak": True}], "auc", 0.1, False, "undecided"),
         ([{"reversed_gain": (0.11, 0.2), "leak": True}], "auc", 0.1, False, "broken"),
-        ([{"reversed_gain": (0.11, 0.2), "leak": False}], "auc", 0.1, False, "undecided"),
         ([{"reversed_gain": (0.7, 0.8), "leak": True}], "advantage", 0.5, False, "kept"),
-        ([{}, {"reversed_gain": (0.11, 0.2), "leak": True}], "auc", 0.1, False, "broken"),
         ([{"rate_gain": (0.02, 0.05), "leak": True}], RATE, 0.01, False, "broken"),
         ([{}], RATE, 0.05, False, "kept"),
     ],
@@ -168,34 +161,3 @@ def test_a_difference_of_aucs_combines_two_intervals_by_their_correlation(member
         furthest = statistics.widen_for_ties(np.array(float(gap.value) + reach), gap, gap.repeated, 1.0, 0.05)
         assert sign * (ends[0].value - ends[1].value) == pytest.approx(-float(gap.value))
         assert end == pytest.approx(-min(float(furthest), 1.0))
-
-
-def test_groups_of_any_size_are_compared_within_and_those_of_one_kind_left_out():
-    rng = np.random.default_rng(5)
-    groups = np.repeat(np.arange(14), [1, 2, 3, 4, 5, 6, 7, 8, 3, 4, 5, 6, 1, 9])
-    blind, scores = groups + rng.random(len(groups)), rng.normal(size=len(groups)).round(1)
-    truth = rng.random(len(groups)) < 0.5
-    truth[groups == 7], truth[groups == 6] = True, False
-    total = variance = freedom = rank_total = rank_variance = 0.0
-    for group in range(14):
-        rows = groups == group
-        n, inside = int(rows.sum()), truth[rows] * 1.0
-        if inside.min() == inside.max():
-            continue
-        ranks = stats.rankdata(scores[rows])
-        rank_total += ((ranks - (n + 1) / 2) * inside).sum() / (n + 1)
-        rank_variance += inside.sum() * (n - inside.sum()) / n * ranks.var(ddof=1) / (n + 1) ** 2
-        powers = np.vander(stats.rankdata(blind[rows]) - (n + 1) / 2, 3)
-        hat = powers @ np.linalg.pinv(powers, rcond=1e-9)
-        left = n - np.linalg.matrix_rank(powers)
-        if left:
-            x, y = (values - hat @ values for values in (ranks, inside))
-            total += x @ y / (n + 1)
-            variance += (x @ x) * (y @ y) / left / (n + 1) ** 2
-            freedom += left
-    assert comparison.stratified_rank_test(scores, truth, groups) == pytest.approx(
-        2 * stats.norm.sf(abs(rank_total) / math.sqrt(rank_variance))
-    )
-    assert comparison.adjusted_rank_test(scores, truth, groups, blind) == pytest.approx(
-        2 * stats.t.sf(abs(total) / math.sqrt(variance), freedom), rel=1e-6
-    )

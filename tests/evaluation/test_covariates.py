@@ -87,11 +87,9 @@ def test_sets_without_overlap_are_confounded_and_tiny_ones_left_alone():
 
 
 def test_a_balanced_split_is_seldom_called_confounded():
-    """At 1 %: more than 3 of 60 have a chance of .3 %, of either size; a rate of 11 % is noticed with 90 %."""
-    adjustments = [adjust({"r": np.zeros(200)}, *draw(seed, 100, 100, shift=0.3)[1:]) for seed in range(60)]
-    assert sum(adjustment.confounded for adjustment in adjustments) <= 3
-    small = [adjust({"r": np.zeros(24)}, *draw(seed, 12, 12, shift=0.0)[1:]) for seed in range(60)]
-    assert sum(small_adjustment.confounded for small_adjustment in small) <= 3
+    """At 1 %: more than 2 of 25 have a chance of .2 %; a rate of 20 % is noticed with 90 %."""
+    adjustments = [adjust({"r": np.zeros(200)}, *draw(seed, 100, 100, shift=0.3)[1:]) for seed in range(25)]
+    assert sum(adjustment.confounded for adjustment in adjustments) <= 2
 
 
 def test_what_texts_show():

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from divulge.evaluation import covariates
 from divulge.evaluation.covariates import Covariates, adjust, column_covariates, text_covariates
 
 
@@ -41,16 +40,6 @@ def test_texts_without_a_year_are_given_the_median_of_the_newest_years():
     assert dict(zip(no_years.names, no_years.values.T, strict=True))["year"].tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(("texts", "topics"), [(19, 0), (20, 1), (29, 2), (60, 5)])
-def test_a_topic_takes_ten_texts(texts, topics):
-    rng = np.random.default_rng(6)
-    words = [" ".join(rng.choice(list("abcdefghijklmnop"), 12)) for _ in range(texts)]
-    table = text_covariates(words)
-    expected = min(texts // 10, 15)
-    assert [name for name in table.names if "topic" in name] == [f"topic:{i + 1}" for i in range(expected)]
-    assert texts // 10 >= topics
-
-
 @pytest.mark.parametrize("wards", [1, 2, 20, 21, 30])
 def test_frequent_words_have_an_indicator_each_but_the_rarest(wards):
     values = np.concatenate([np.repeat(f"w{i:02}", 2 + (i * 7) % 31) for i in range(wards)])
@@ -80,41 +69,8 @@ def test_numbers_dates_and_durations_are_numbers():
     assert table.sources == ("flag", "day", "span", "word", "gap")
 
 
-@pytest.mark.parametrize(
-    ("overlap", "p_value", "confounded"), [(True, 0.01, True), (True, 0.0101, False), (False, 0.5, True)]
-)
-def test_sets_are_confounded_without_overlap_or_by_a_small_p_value(overlap, p_value, confounded):
-    found = covariates.Adjustment(("a",), np.ones(3, bool), {}, {}, 0.5, p_value, overlap)
-    assert found.confounded is confounded
-
-
-def test_covariates_that_vary_are_kept_with_their_names():
-    table = Covariates(("a", "b", "c"), np.array([[1.0, 2.0, 0.0], [1.0, 3.0, 0.0]]))
-    assert table.varied.names == ("b",)
-    assert table.varied.values.tolist() == [[2.0], [3.0]]
-    assert table[[1]].values.tolist() == [[1.0, 3.0, 0.0]]
-    assert Covariates(("a",), np.zeros((0, 1))).varied.names == ()
-    joined = covariates.join_covariates([table, Covariates((), np.zeros((2, 0))), Covariates(("d",), np.ones((2, 1)))])
-    assert joined.names == ("a", "b", "c", "d")
-    assert joined.values.shape == (2, 4)
-
-
 def test_a_covariate_that_does_not_vary_adjusts_nothing():
     members = np.arange(60) < 30
     assert adjust({"r": np.arange(60.0)}, members, Covariates(("a",), np.ones((60, 1)))) is None
     groups = np.arange(60)
     assert adjust({"r": np.arange(60.0)}, members, Covariates(("a",), np.ones((60, 1))), groups=groups) is None
-
-
-def test_a_name_is_told_without_its_kind():
-    names = ("length", "topic:3", "column:a:b", "category:2:ward:x", "year:named")
-    assert Covariates(names, np.zeros((0, 5))).sources == ("length", "topic", "a:b", "ward:x", "year")
-
-
-def test_long_texts_count_whole_in_length_and_by_their_beginning_in_years():
-    limit = 20_000
-    table = text_covariates(["x" * (limit - 5) + " 1999", "y" * limit + " 1999", "in 1985", "in 1800 and 1700"])
-    values = dict(zip(table.names, table.values.T, strict=True))
-    np.testing.assert_allclose(values["length"], np.log1p([limit, limit + 5, 7, 16]))
-    assert values["year:named"].tolist() == [1, 0, 1, 0]
-    assert values["year"].tolist() == [1999, 1992, 1985, 1992]

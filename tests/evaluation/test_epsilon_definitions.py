@@ -168,14 +168,6 @@ def test_coins_are_refused_below_one_in_a_thousand_million(n):
             epsilon.require_fair_coins(np.arange(n) < members)
 
 
-@pytest.mark.parametrize(
-    ("canaries", "counts"),
-    [(1, [1]), (7, [7]), (8, [8]), (15, [15]), (16, [16, 8]), (100, [100, 50, 25, 12]), (64, [64, 32, 16, 8])],
-)
-def test_all_a_half_a_quarter_are_guessed_down_to_eight(canaries, counts):
-    assert epsilon.guess_counts(canaries) == counts
-
-
 @pytest.mark.parametrize("delta", [0.0, 1e-4])
 @pytest.mark.parametrize("guesses", [None, 31, 80])
 def test_the_bound_of_one_run_is_the_best_of_all_numbers_of_guesses(delta, guesses):
@@ -195,12 +187,6 @@ def test_the_bound_of_one_run_is_the_best_of_all_numbers_of_guesses(delta, guess
     assert found.low == pytest.approx(max(lows))
     choice = "bonferroni over 4 numbers of guesses" if guesses is None else "guesses fixed"
     assert found.method == f"one run (Steinke et al. 2023), {choice}"
-
-
-def test_more_guesses_than_records_are_refused():
-    with pytest.raises(InputError, match=r"guesses: must be at most 3 \(the number of records\), got 4"):
-        epsilon_one_run([1.0, 2.0, 3.0], [True, False, True], guesses=4)
-    assert epsilon_one_run([1.0, 2.0, 3.0], [True, False, True], guesses=3).low >= 0
 
 
 def test_pairs_of_one_kind_prove_nothing_and_defaults_are_those_of_pure_privacy():
@@ -225,16 +211,3 @@ def test_the_bound_under_a_family_is_its_epsilon_at_the_largest_strength_refuted
         low, high = (GaussianMechanism().epsilon((strength + step) / part, 1e-3) for step in (0, 0.025))
         assert low <= gaussian.epsilon(50, 40, 6, 0.05, swaps=swaps) <= high
     assert gaussian.epsilon(50, 0, 0, 0.05) == 0
-
-
-def test_a_rule_names_its_source_and_what_it_assumes():
-    def method(*options):
-        return epsilon.GuessRule.from_options(*options, 1e-5).method
-
-    gaussian = GaussianMechanism().assumes
-    independent = "what the model tells of one canary does not depend on the coins of the others"
-    assert method(None, None, "both") == "one run (Steinke et al. 2023)"
-    assert method(None, None, "in") == "one run (Steinke et al. 2023), one-sided"
-    assert method("gaussian", "f-dp", "both") == f"one run (Mahloujifar et al. 2024); if {gaussian}"
-    assert method("gaussian", None, "both") == f"one run (tight within the family); if {gaussian} and {independent}"
-    assert epsilon.GuessRule.from_options(None, None, "both", 0.0).assumes == ()

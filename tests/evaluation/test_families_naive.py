@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 from divulge import InputError
 from divulge.evaluation import GaussianMechanism, SubsampledGaussian, families
-from divulge.evaluation.families import PrivacyLoss, largest
+from divulge.evaluation.families import PrivacyLoss
 
 
 def three_values():
@@ -77,25 +77,6 @@ def test_one_step_uses_a_record_with_its_rate(rate):
     np.testing.assert_allclose(np.interp(z, grid, losses.loss), expected, atol=1e-4)
     # E[P/Q - 1]² = rate² (e^{μ²} - 1)
     assert losses.unused @ (np.exp(losses.loss) - 1) ** 2 == pytest.approx(rate**2 * (math.exp(1.44) - 1), rel=1e-6)
-
-
-def test_stronger_steps_than_six_count_as_six_but_for_a_single_one():
-    assert SubsampledGaussian(0.5, 2).losses(7.0).loss.max() == SubsampledGaussian(0.5, 2).losses(6.0).loss.max()
-    assert SubsampledGaussian(0.5, 1).losses(7.0).loss.max() > SubsampledGaussian(0.5, 1).losses(6.0).loss.max()
-
-
-@pytest.mark.parametrize("end", [0.0, 0.3, 1.0, 5.7, 63.9])
-def test_the_largest_number_up_to_which_something_holds(end):
-    assert largest(lambda x: x <= end) == pytest.approx(end, abs=1e-4)
-    assert largest(lambda x: x <= end) <= end
-
-
-def test_nothing_holds_or_all_does():
-    assert largest(lambda x: False) == 0
-    assert largest(lambda x: True) == pytest.approx(64, abs=1e-4)
-    asked = []
-    largest(lambda x: asked.append(x) or x <= 2.5)
-    assert asked[:4] == [0.0, 1.0, 2.0, 4.0]
 
 
 @pytest.mark.parametrize("wrong", [{"rate": 0.0}, {"rate": 1.1}, {"rate": 0.5, "steps": 0}, {"rate": -0.1}])

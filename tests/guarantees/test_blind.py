@@ -7,7 +7,7 @@ import numpy as np
 
 from divulge.evaluation import blind
 
-LEVEL, SPLITS = 0.05, 25
+LEVEL, SPLITS = 0.05, 8
 WORDS = np.array(["cat", "dog", "runs", "sits", "1999", "2004"])
 
 
@@ -35,7 +35,7 @@ TABLES = (smooth, skewed, copies, rare, texts)
 
 
 def test_sound_splits_are_called_confounded_at_the_stated_rate_at_most():
-    """25 splits of each kind with 10, 20 and 40 members of 50. Room for four standard errors, in each kind and over all
+    """8 splits of each kind with 10, 20 and 40 members of 50. Room for four standard errors, in each kind and over all
     of them: six bounds, of which one fails by chance once in 5,000 seeds."""
     rng = np.random.default_rng(50)
     alarms = np.zeros((len(TABLES), 3 * SPLITS), dtype=bool)

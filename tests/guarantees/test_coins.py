@@ -29,9 +29,17 @@ def test_memberships_that_no_fair_coins_give_are_refused():
         epsilon_one_run(np.arange(400.0), np.arange(400) < 300)
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("share", [0.45, 0.5, 0.55, 0.58])
-@pytest.mark.parametrize("sides", ["both", "in"])
+@pytest.mark.parametrize(
+    ("sides", "share", "ties"),
+    [
+        ("in", 0.45, False),
+        ("in", 0.5, True),
+        ("in", 0.55, False),
+        ("in", 0.58, True),
+        ("both", 0.5, False),
+        ("both", 0.55, True),
+    ],
+)
 def test_a_model_that_knows_nothing_spends_nothing_whatever_share_of_records_was_used(sides, share, ties):
     """200 games of 400 records whose scores are noise; 5 % may prove an ε above 0, and 21 of 200 have a chance of .001.
 
@@ -46,8 +54,7 @@ def test_a_model_that_knows_nothing_spends_nothing_whatever_share_of_records_was
     assert n_proven <= 20
 
 
-@pytest.mark.parametrize("share", [0.5, 0.53, 0.55])
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize(("epsilon", "share"), [(0.3, 0.53), (1.0, 0.5), (2.0, 0.55)])
 def test_a_signal_of_members_alone_proves_no_more_than_it_spends(epsilon, share):
     """200 games of 400 records: a member is marked with a chance of .5, others e^ε times less often."""
     n_wrong = 0
@@ -59,7 +66,7 @@ def test_a_signal_of_members_alone_proves_no_more_than_it_spends(epsilon, share)
     assert n_wrong <= 20
 
 
-@pytest.mark.parametrize(("n", "claimed"), [(100, 0.5), (200, 1.0), (400, 2.0), (1000, 2.0)])
+@pytest.mark.parametrize(("n", "claimed"), [(100, 0.5), (400, 2.0)])
 def test_a_violation_that_is_said_to_be_seen_in_80_percent_is_seen_where_all_guesses_say_member(n, claimed):
     """200 games of the Gaussian mechanism that is named; fewer than 142 of 200 have a chance of .001 at 80 %."""
     named = smallest_violation(n, claimed, 1e-5, sides="in")

@@ -11,7 +11,7 @@ from scipy.stats import binom
 from divulge.evaluation import auc
 from divulge.evaluation.control_models import compare_auc, subtract_explained
 
-DRAWS, SIDE, UNSEEN, K, OVERLAP = 100, 100, 400, 8, 0.4
+DRAWS, SIDE, UNSEEN, K, OVERLAP = 50, 100, 400, 8, 0.4
 MEMBERS = np.arange(2 * SIDE) < SIDE
 
 
@@ -62,7 +62,7 @@ def test_an_auc_alone_accuses_whoever_meets_other_nonmembers():
     def plain(target, *_):
         return auc(target[: 2 * SIDE], MEMBERS).low > 0.5 or auc(-target[: 2 * SIDE], MEMBERS).low > 0.5
 
-    assert count(plain, shift=1.0) > 50
+    assert count(plain, shift=1.0) > 25
 
 
 def test_another_class_mix_and_rule_are_explained_by_unseen_records_and_not_by_controls():
@@ -71,4 +71,4 @@ def test_another_class_mix_and_rule_are_explained_by_unseen_records_and_not_by_c
 
 
 def test_leak_is_found_behind_nonmembers_of_another_kind():
-    assert count(by_unexplained, leak=0.5) > 60
+    assert count(by_unexplained, leak=0.5) > 30

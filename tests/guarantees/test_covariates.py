@@ -6,7 +6,6 @@ Each test states its chance of failing although all is well; `benchmarks/covaria
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from scipy.special import ndtri
 from scipy.stats import binom
 
@@ -44,36 +43,36 @@ def blamed(audits, policy="auc:0.5"):
     )
 
 
-@pytest.mark.parametrize(
-    ("case", "n"),
-    [
+def test_a_difference_in_length_is_seldom_blamed_on_the_model():
+    """8 cells of 7 audits, alone and together: fails by chance in .9 % at the worst. Without adjustment most would."""
+    counts = []
+    for case, n in (
         ({"longer": 2.5, "carried": 1.0}, 200),
         ({"longer": 6.0, "carried": 0.7}, 200),
         ({"longer": -2.5, "carried": 0.5, "uneven": 0.6}, 200),
         ({"longer": 2.5, "recipes": 4}, 200),
-        ({"longer": 2.5, "m": 600}, 100),
+        ({"longer": 2.5, "m": 300}, 60),
         ({"longer": 2.5, "values": np.sign}, 200),
         ({"longer": 2.5}, 12),
         ({"carried": 0.0, "recipes": 4}, 100),
-    ],
-)
-def test_a_difference_in_length_is_seldom_blamed_on_the_model(case, n):
-    """8 cells, of which one fails by chance in .8 % at the worst. Without adjustment most audits would."""
-    rng = np.random.default_rng(n)
-    assert blamed(audit_with_lengths(rng, n, **case) for _ in range(RUNS)) <= max_wrong(RUNS)
+    ):
+        rng = np.random.default_rng(n)
+        counts.append(blamed(audit_with_lengths(rng, n, **case) for _ in range(7)))
+    assert max(counts) <= max_wrong(7), counts
+    assert sum(counts) <= max_wrong(7 * len(counts)), counts
 
 
-@pytest.mark.parametrize(("n", "area", "carried"), [(300, 0.61, 0.9), (800, 0.59, 0.95)])
-def test_a_leak_that_length_masks_is_found_and_never_cleared(n, area, carried):
+def test_a_leak_that_length_masks_is_found_and_never_cleared():
     """Members are longer by as much as hides the leak: its AUC is .5. Found in 93 % and more of simulated audits."""
+    n, area, carried = 300, 0.61, 0.9
     rng, leak = np.random.default_rng(n), 2**0.5 * ndtri(area)
     longer = leak * (1 - carried**2) ** 0.5 / carried / (2 / n) ** 0.5
-    audits = [audit_with_lengths(rng, n, longer=longer, carried=carried, leak=leak) for _ in range(20)]
+    audits = [audit_with_lengths(rng, n, longer=longer, carried=carried, leak=leak) for _ in range(12)]
     raw = [audit["r0"].auc for audit in audits]
-    assert sum(auc.low < 0.5 < auc.high for auc in raw) >= 14
+    assert sum(auc.low < 0.5 < auc.high for auc in raw) >= 8
     answers = [audit.verdict.answer for audit in audits]
-    assert answers.count("leak found") >= 14
-    assert answers.count("no leak found") <= 4
+    assert answers.count("leak found") >= 8
+    assert answers.count("no leak found") <= 2
     assert not any(ruling.state == "kept" for audit in audits for ruling in gate(audit, f"auc:{area - 0.05}"))
 
 
@@ -88,30 +87,30 @@ def audit_with_topics(rng, n, share, *, carried=0.8, leak=0.0):
     return with_covariates(scored({"r": scores}, members, fpr=(0.05,)), text_covariates(texts))
 
 
-@pytest.mark.parametrize("share", [0.5, 0.62])
-def test_a_difference_in_topic_is_seldom_blamed_on_the_model(share):
-    """2 cells: one fails by chance in .2 % at the worst. At .62 raw scores tell the sets apart in more than half."""
-    rng = np.random.default_rng(round(100 * share))
-    audits = [audit_with_topics(rng, 300, share) for _ in range(15)]
-    assert blamed(audits) <= max_wrong(15)
-    if share > 0.6:
-        assert sum(audit["r"].auc.low > 0.5 for audit in audits) > 6
+def test_a_difference_in_topic_is_seldom_blamed_on_the_model():
+    """Fails by chance in .1 % at the worst. Raw scores tell the sets apart in more than half."""
+    rng = np.random.default_rng(62)
+    audits = [audit_with_topics(rng, 300, 0.62) for _ in range(12)]
+    assert blamed(audits) <= max_wrong(12)
+    assert sum(audit["r"].auc.low > 0.5 for audit in audits) > 5
 
 
 def test_a_leak_that_topic_masks_is_found():
-    audits = [audit_with_topics(np.random.default_rng(seed), 300, 0.42, leak=0.45) for seed in range(12)]
-    assert sum(audit.verdict.answer == "leak found" for audit in audits) >= 8
+    audits = [audit_with_topics(np.random.default_rng(seed), 300, 0.42, leak=0.45) for seed in range(6)]
+    assert sum(audit.verdict.answer == "leak found" for audit in audits) >= 4
     assert not any(audit.verdict.answer == "no leak found" and audit["r"].auc.low > 0.5 for audit in audits)
 
 
-@pytest.mark.parametrize("shape", ["rounded", "two-valued, rate .02", "nine of ten zero"])
-def test_where_nothing_differs_no_leak_is_called(shape):
+def test_where_nothing_differs_no_leak_is_called():
     rng = np.random.default_rng(7)
-    audits = (
-        audit_with_lengths(rng, 80, 80, recipes=3, values=lambda own: SCORE_SHAPES[shape](rng, own.shape))
-        for _ in range(RUNS)
-    )
-    assert blamed(audits) <= max_wrong(RUNS)
+    audits = []
+    for shape in ("rounded", "two-valued, rate .02", "nine of ten zero"):
+
+        def values(own, draw=SCORE_SHAPES[shape]):
+            return draw(rng, own.shape)
+
+        audits += [audit_with_lengths(rng, 80, 80, recipes=3, values=values) for _ in range(8)]
+    assert blamed(audits) <= max_wrong(24)
 
 
 def test_power_does_not_suffer_where_nothing_differs():
@@ -147,13 +146,10 @@ def columns(rng, n, k=10):
     return Covariates(tuple(f"column:{i}" for i in range(k)), rng.normal(size=(n, k)))
 
 
-@pytest.mark.parametrize("n", [12, 20])
-def test_small_sets_that_are_alike_are_seldom_called_confounded(n):
-    """60 splits at 1 %: each fails by chance in .1 %. The normal law alone calls 5 % of those of 12 confounded."""
-    members = sizes(n, n)
-    adjustments = [
-        adjust({}, members, columns(np.random.default_rng([n, seed]), 2 * n), seed=seed) for seed in range(60)
-    ]
+def test_small_sets_that_are_alike_are_seldom_called_confounded():
+    """60 splits at 1 %: fails by chance in .1 %. The normal law alone calls 5 % of those of 12 confounded."""
+    members = sizes(12, 12)
+    adjustments = [adjust({}, members, columns(np.random.default_rng([12, seed]), 24), seed=seed) for seed in range(60)]
     assert sum(adjustment.confounded for adjustment in adjustments) <= max_wrong(60, 0.01)
 
 
@@ -161,7 +157,7 @@ def test_equal_records_take_part_once():
     """Groups of 1 to 8 copies are divided whole and fairly. As single records 9 in 10 differ in the covariates with
     p ≤ .05, and more than a quarter are called confounded."""
     alarms = differ = 0
-    for seed in range(40):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         groups = np.repeat(np.arange(120), rng.integers(1, 9, 120))
         members = (rng.permutation(120) < 60)[groups]
@@ -174,15 +170,15 @@ def test_equal_records_take_part_once():
         )
         alarms += adjustment.confounded
         differ += adjustment.p_before <= 0.05
-    assert alarms <= max_wrong(40, 0.01)
-    assert differ <= max_wrong(40)
+    assert alarms <= max_wrong(20, 0.01)
+    assert differ <= max_wrong(20)
 
 
 def test_a_leak_that_a_named_column_masks_is_confirmed_without_what_the_records_explain():
-    """Scores fall with a column that is not in the records, so both are adjusted for it: 18 of 20 such leaks are found,
-    and 8 of 20 where the scores less what the records explain are not."""
+    """Scores fall with a column that is not in the records, so both are adjusted for it: 9 of 10 such leaks are found,
+    and 4 of 10 where the scores less what the records explain are not."""
     n_found = 0
-    for seed in range(15):
+    for seed in range(10):
         rng, members = np.random.default_rng(seed), sizes(300, 300)
         age, x = rng.normal(size=600) + 0.4 * members, rng.normal(size=(600, 4))
         scores = -0.7 * age + 0.4 * x[:, 0] + 0.71 * rng.normal(size=600) + 0.28 * members
@@ -191,4 +187,4 @@ def test_a_leak_that_a_named_column_masks_is_confirmed_without_what_the_records_
         answer = with_covariates(audit, Covariates(("column:age",), age[:, None]), seed=seed).verdict.answer
         n_found += answer == "leak found"
         assert answer != "no leak found" or audit["r"].auc.low <= 0.5
-    assert n_found >= 9
+    assert n_found >= 7

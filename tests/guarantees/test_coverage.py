@@ -85,13 +85,13 @@ def area(shape, shift):
 @pytest.mark.parametrize("shape", [zeros, levels, saturated, smooth])
 @pytest.mark.parametrize("true", [0.5, 0.9, 0.999])
 def test_an_auc_is_covered_whatever_the_scores_look_like(shape, true):
-    """8 sizes of 500 draws in 12 cases: one fails by chance in .001."""
+    """8 sizes of 200 draws in 12 cases: one fails by chance in .001."""
     shift = ndtri(true) * 2**0.5
     for m, n in SIZES:
         rng = np.random.default_rng([m, n])
-        samples = shape(rng, (500, m), shift), shape(rng, (500, n), 0.0)
+        samples = shape(rng, (200, m), shift), shape(rng, (200, n), 0.0)
         hits = covers(*statistics.auc_bounds(placed(*samples), ERROR), area(shape, shift))
-        assert likely(hits.sum(), 500), (m, n, hits.mean())
+        assert likely(hits.sum(), 200), (m, n, hits.mean())
 
 
 @pytest.mark.parametrize(("m", "n"), [(20, 20), (100, 100), (500, 50), (1000, 1000)])
@@ -150,12 +150,12 @@ PAIRS = {
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_a_difference_of_two_aucs_is_covered(pair):
-    """6 sizes of 400 draws in 6 cases: one fails by chance in 4e-4."""
+    """6 sizes of 200 draws in 6 cases: one fails by chance in 4e-4."""
     members, nonmembers, true = PAIRS[pair]
     for m, n in ((5, 5), (5, 100), (100, 5), (20, 20), (100, 100), (500, 20)):
         rng = np.random.default_rng([m, n])
-        draws = zip(members(rng, (400, m)), nonmembers(rng, (400, n)), strict=True)
+        draws = zip(members(rng, (200, m)), nonmembers(rng, (200, n)), strict=True)
         runs = [placed(*pair_of_scores) for pair_of_scores in draws]
         areas = [comparison.Area(run, *statistics.auc_bounds(run, ERROR)) for run in runs]
         hits = covers(*comparison.difference_bounds(*areas, ERROR), true)
-        assert likely(hits.sum(), 400), (m, n, hits.mean())
+        assert likely(hits.sum(), 200), (m, n, hits.mean())

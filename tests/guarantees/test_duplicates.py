@@ -47,8 +47,8 @@ PRECISIONS = {
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize(("base", "coarse"), [("bits", "members"), ("5 decimals", "nonmembers")])
-def test_a_copy_in_another_precision_is_a_copy(precision, base, coarse):
+def test_a_copy_in_another_precision_is_a_copy(precision):
+    base, coarse = [("bits", "members"), ("5 decimals", "nonmembers")][list(PRECISIONS).index(precision) % 2]
     x = np.random.default_rng(0).normal(size=(600, 5))
     x = x if base == "bits" else x.round(5)
     rows = {"members": x[:200], "nonmembers": np.concatenate([x[200:400], x[:3]]), "population": x[400:]}
@@ -100,8 +100,8 @@ DRAWS = {
 @pytest.mark.parametrize("family", DRAWS)
 @pytest.mark.parametrize(("decimals", "columns"), [(0, 2), (1, 2), (1, 4), (2, 4)])
 def test_independent_records_that_rounding_makes_equal_are_no_copies(family, decimals, columns):
-    """20 pairs of sets in each of 16 cells: none is refused but by chance, once in more than 10,000 each."""
-    for seed in range(20):
+    """6 pairs of sets in each of 16 cells: none is refused but by chance, once in more than 10,000 each."""
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         x, z = DRAWS[family](rng, 300, columns), DRAWS[family](rng, 200, columns)
         sets = {"members": dv.Records(x.round(decimals)), "nonmembers": dv.Records(z)}
@@ -112,15 +112,16 @@ def test_independent_records_that_rounding_makes_equal_are_no_copies(family, dec
         assert bool(equal.any()) == bool(exact)
 
 
-@pytest.mark.parametrize(("policy", "sizes"), [("drop", (150, 150, 150)), ("keep", (200, 80, 80))])
-def test_fair_splits_with_duplicates_are_seldom_called_confounded(policy, sizes):
-    """40 splits at 5 %: fails by chance in .1 % of seeds."""
+def test_fair_splits_with_duplicates_are_seldom_called_confounded():
+    """40 splits at 5 %, every other one with its copies kept: fails by chance in .1 % of seeds."""
     alarms = refused = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
+        policy, sizes = [("drop", (100, 100, 100)), ("keep", (120, 50, 50))][seed % 2]
         try:
-            sets = separate_sets(split(rng, *table(rng, 350), sizes), policy)
+            sets = separate_sets(split(rng, *table(rng, 240), sizes), policy)
         except dv.InputError:  # kept copies in the population happen to be those of one side
+            assert policy == "keep"
             refused += 1
             continue
         members, nonmembers = sets.members, sets.nonmembers
@@ -135,13 +136,13 @@ def test_fair_splits_with_duplicates_are_seldom_called_confounded(policy, sizes)
         )
         alarms += blind_baseline.confounded
     assert alarms <= binom.isf(0.001, 40, 0.05)
-    assert refused <= (binom.isf(0.001, 40, 0.05) if policy == "keep" else 0)
+    assert refused <= binom.isf(0.001, 20, 0.05)
 
 
 def test_groups_that_keep_together_are_one_observation_each():
     """Whole groups of 1 to 8 are dealt out; as single records, too many of these fair splits would be called a leak."""
     alarms = leaks = naive = 0
-    for seed in range(40):
+    for seed in range(25):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(120, 3))
         rows = np.repeat(np.arange(120), rng.integers(1, 9, 120))
@@ -157,24 +158,24 @@ def test_groups_that_keep_together_are_one_observation_each():
         object.__setattr__(audit, "duplicate_groups", separated.groups)
         assert int(audit["r"].distinct.members.sum()) + int((~audit["r"].distinct.members).sum()) == 120
         leaks += audit.verdict.answer == "leak found"
-    assert max(alarms, leaks) <= binom.isf(0.001, 40, 0.05) < naive
+    assert max(alarms, leaks) <= binom.isf(0.001, 25, 0.05) < naive
 
 
 def test_the_level_holds_where_all_records_join_a_kernel_of_few():
-    """60 fair splits of 240 with a kernel of 60; 5 % nominal."""
+    """30 fair splits of 240 with a kernel of 60; 5 % nominal."""
     alarms = 0
-    for seed in range(60):
+    for seed in range(30):
         x = np.exp(np.random.default_rng(seed).normal(size=(240, 3)))
         alarms += blind.baseline(x[:100], x[100:], seed, false_alarm=0.05, permutations=19, max_records=60).confounded
-    assert alarms <= binom.isf(0.001, 60, 0.05)
+    assert alarms <= binom.isf(0.001, 30, 0.05)
 
 
 def test_what_a_shift_does_to_an_honest_score_is_no_leak():
     """A tenth of a standard deviation at 3,000 a side, where the blind baseline may or may not see it; the score reads
-    the shifted column, a leak moves the score itself. 25 of each: without the adjustment most honest ones are leaks."""
+    the shifted column, a leak moves the score itself. 10 of each: without the adjustment most honest ones are leaks."""
     leaks, naive, adjusted_leaks, plain = 0, 0, 0, 0
     members = np.arange(6000) < 3000
-    for seed in range(25):
+    for seed in range(10):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(6000, 10))
         true = np.tanh(x[:, 0]) + x[:, 1] * x[:, 2] / 3 + 0.1 * members
@@ -190,8 +191,8 @@ def test_what_a_shift_does_to_an_honest_score_is_no_leak():
                 naive, leaks = naive + raw, leaks + now
             else:
                 plain, adjusted_leaks = plain + raw, adjusted_leaks + now
-    assert naive > 12
-    assert leaks <= binom.isf(0.001, 25, 0.05)
+    assert naive > 5
+    assert leaks <= binom.isf(0.001, 10, 0.05)
     assert adjusted_leaks >= plain - 2
 
 
@@ -205,7 +206,7 @@ def test_a_shift_that_two_thousand_records_do_not_show_is_seen_in_all():
     assert 0.5 < blind_baseline.detectable < 0.54
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_folds_and_draws_keep_equal_records_together(seed):
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 4, (60, 2)).astype(float)
@@ -250,7 +251,7 @@ def naive_split_whole(groups, side):
 def test_whether_groups_were_divided_is_what_counting_all_draws_says(n_sides):
     rng = np.random.default_rng(n_sides)
     answers = []
-    for _ in range(300):
+    for _ in range(100):
         sizes = rng.integers(1, 6, rng.integers(1, 25))
         groups = np.repeat(np.arange(len(sizes)), sizes)
         undivided_sides = np.repeat(rng.integers(0, n_sides, len(sizes)), sizes)

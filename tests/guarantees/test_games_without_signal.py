@@ -47,10 +47,17 @@ def fair(values, center, precision=0.006):
     assert abs(values.mean() - center) <= 5 * error + 1e-9
 
 
-@pytest.mark.parametrize("variance", ["global", "per_record"])
-@pytest.mark.parametrize("mode", ["offline", "online"])
 @pytest.mark.parametrize("m", [2, 4, 16])
-@pytest.mark.parametrize("signal", SIGNALS)
+@pytest.mark.parametrize(
+    ("signal", "mode", "variance"),
+    [
+        ("skewed", "offline", "global"),
+        ("skewed", "offline", "per_record"),
+        ("skewed", "online", "global"),
+        ("tied", "online", "per_record"),
+        ("constant", "offline", "global"),
+    ],
+)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_leave_one_out_sees_nothing(design, signal, m, mode, variance):
     """Every row is an attack of its own; tables are drawn anew, so they are independent and their rows nearly so."""
@@ -75,8 +82,9 @@ def test_leave_one_out_sees_nothing(design, signal, m, mode, variance):
     fair(rates, 0.0, precision)
 
 
-@pytest.mark.parametrize(("m", "mode"), [(3, "offline"), (4, "offline"), (8, "online")])
-@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize(
+    ("m", "mode", "same"), [(3, "offline", True), (4, "offline", True), (4, "offline", False), (8, "online", False)]
+)
 def test_pairs_of_models_see_nothing(m, mode, same):
     """Each half of the data trains one of two models, or each set two, and models differ as wholes (level, spread).
 
@@ -121,8 +129,6 @@ ATTACKS = {
     "threshold": ("log-probability", Threshold(), 1),
     "calibrated": ("scaled logit", Calibrated(), 1),
     "lira": ("scaled logit", LiRA(), 1),
-    "lira, own variance": ("scaled logit", LiRA(variance="per_record"), 1),
-    "lira-online": ("scaled logit", LiRA("online"), 2),
     "lira-online, own variance": ("scaled logit", LiRA("online", "per_record"), 2),
     "rmia": ("probability", RMIA(), 1),
     "rmia-online": ("probability", RMIA(offline_a=None), 2),
@@ -138,15 +144,12 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("m", [2, 8])
-@pytest.mark.parametrize("design", ["balanced", "records of two kinds", "models of many sizes"])
+@pytest.mark.parametrize(("design", "m"), [("balanced", 2), ("models of many sizes", 8)])
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attacks_on_a_target_of_its_own_see_nothing(name, design, m):
     """The target of an audit is no reference model, so a design says nothing of who its members are."""
     unit, attack, min_references = ATTACKS[name]
-    if m < min_references:
-        pytest.skip(f"{name} needs {min_references} reference models")
-    areas = []
+    areas, m = [], max(m, min_references + min_references % 2)
     for seed in range(12):
         rng = np.random.default_rng((32, m, seed))
         scores = attack.score(convert_unit(evidence(rng, m, 800, 300, design), unit))
@@ -155,8 +158,7 @@ def test_attacks_on_a_target_of_its_own_see_nothing(name, design, m):
     fair(areas, 0.5)
 
 
-@pytest.mark.parametrize("m", [2, 8])
-@pytest.mark.parametrize("design", ["balanced", "records of two kinds"])
+@pytest.mark.parametrize(("design", "m"), [("balanced", 2), ("records of two kinds", 8)])
 def test_games_on_the_population_favour_no_option(design, m):
     """What `Auto` chooses by: without signal each option's area is one half, and what is strict is near its level."""
     options = [option for option in OPTIONS if option.attack.least_references <= m]
@@ -172,13 +174,12 @@ def test_games_on_the_population_favour_no_option(design, m):
         fair(values, 0.5, precision=0.01)
 
 
-@pytest.mark.parametrize("design", ["balanced", "independent"])
-def test_what_is_chosen_sees_nothing_either(design):
+def test_what_is_chosen_sees_nothing_either():
     choice = Auto(options=(Option("lira", "scaled logit", LiRA()), Option("rmia", "probability", RMIA())))
     areas = []
     for seed in range(8):
         rng = np.random.default_rng((34, seed))
-        scores = choice.score(evidence(rng, 4, 600, 800, design))
+        scores = choice.score(evidence(rng, 4, 600, 800, "independent"))
         areas.append(np.mean([area(scores, rng.permutation(600) < 300) for _ in range(20)]))
     fair(areas, 0.5)
 

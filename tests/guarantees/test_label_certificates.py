@@ -71,7 +71,9 @@ SPECS = {
     "loud": {"clip": 1e-3, "noise": 0.06},
     "known by evaluation": {"metric": labels.Evaluated(closeness), "submission": "positive", "decimals": 6},
 }
-SIZES = {"known by evaluation": (3, 8)}  # all labellings are tried
+SIZES = {"known by evaluation": (3, 7), "weighted": (3, 12), "kappa, four classes": (3, 12)}  # of long searches
+# Beside one that differs in kind from these, other servers of them are found out by the same computations.
+ALIKE = ("noise", "raw", "float32", "sum", "mse, noiseless", "r2, noiseless", "mcc, noise", "brier", "mae", "gaussian")
 
 
 def draw_truth(spec, seed):
@@ -116,7 +118,7 @@ def honest(spec, y, scored, seed):
 
 @pytest.mark.parametrize("name", SPECS)
 def test_honest_servers_raise_no_alarm_and_every_label_is_right(name):
-    for n in SIZES.get(name, (3, 40)):
+    for n in SIZES.get(name, (3, 24)):
         options = SPECS[name] if SPECS[name].get("scored") != 20 else SPECS[name] | {"scored": min(n, 20)}
         spec = labels.OracleSpec(n=n, **options)
         truncated_spec = (
@@ -297,10 +299,10 @@ def count_wrong_proofs(spec, plan, seeds):
     return {name: np.sum(rows, axis=0) for name, rows in counts.items()}
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", [name for name in SPECS if name not in ALIKE])
 def test_no_label_of_another_server_is_called_proven_and_wrong(name):
     total = np.zeros(3, int)
-    for n in SIZES.get(name, (3, 40)):
+    for n in SIZES.get(name, (3, 24)):
         options = SPECS[name] if SPECS[name].get("scored") != 20 else SPECS[name] | {"scored": min(n, 20)}
         spec = labels.OracleSpec(n=n, **options)
         counts = count_wrong_proofs(spec, labels.design(spec, guard=n == 3), range(RUNS))
@@ -313,7 +315,7 @@ def test_no_label_of_another_server_is_called_proven_and_wrong(name):
     "metric", ["f1", "mcc", "balanced_accuracy", "quadratic_weighted_kappa", "accuracy", "auc", "r2", "map_at_k"]
 )
 def test_an_endpoint_that_always_answers_the_same_proves_nothing(metric):
-    for n, decimals, constant in itertools.product((2, 9, 40), (None, 5), (0.0, 0.5, 1.0)):
+    for n, decimals, constant in itertools.product((2, 9, 14), (None, 5), (0.0, 0.5, 1.0)):
         try:
             plan = labels.design(labels.OracleSpec(metric=metric, n=n, decimals=decimals))
         except InputError:  # no code for so few rows at this precision
@@ -340,7 +342,7 @@ def test_nothing_is_proven_without_the_control_queries():
 def test_no_label_is_proven_wrong_where_noise_and_few_answers_leave_other_labellings(kind):
     """Signs under honest noise, from half as many answers as rows to far more; 2.4 % of what was proven was wrong."""
     proven = 0
-    for n, share, swing in itertools.product((3, 5, 8, 12, 20), (0.5, 0.6, 0.8, 20.0), (0.5, 1.0)):
+    for n, share, swing in itertools.product((3, 8, 20), (0.5, 0.8, 20.0), (0.5, 1.0)):
         noise = math.log(999) / (6 * n * swing)
         spec = labels.OracleSpec(n=n, clip=1e-3, noise=noise, noise_kind=kind)
         plan = stochastic.plan_signs(spec, math.ceil(share * n))

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 import divulge as dv
 from divulge.canaries.label_coins import bound_difference, decide_label_privacy
 
-N, DRAWS = 300, 60
+N, DRAWS = 300, 30
 
 
 def play(rng, epsilon=0.0, weakness=0.0, classes=2, shares=None, n=N, n_holdout=N):
@@ -81,7 +81,7 @@ def test_the_comparison_is_the_exact_conditional_bound():
     assert best > 0.5
 
 
-def records(seed=0, n=600, noise=0.1, classes=2):
+def records(seed=0, n=400, noise=0.1, classes=2):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(3 * n, 3))
     y = np.where(rng.random(3 * n) < noise, rng.integers(0, classes, 3 * n), (x[:, 0] > 0).astype(int))

@@ -18,31 +18,32 @@ LEVEL = 0.05
 
 
 def digits(rng):
-    """Digits, members and non-members 450 each, others 350; every tenth label of a non-member is wrong."""
+    """Digits, members, non-members and others 300 each; every seventh label of a non-member is wrong."""
     x, y = load_digits(return_X_y=True)
     order = rng.permutation(len(x))
-    training_rows, rows = order[:500], order[500:1750]
-    model = RandomForestClassifier(40, random_state=0).fit(x[training_rows], y[training_rows])
-    wrong = rows[450:900][rng.random(450) < 0.1]
+    training_rows, rows = order[:500], order[500:1400]
+    model = RandomForestClassifier(30, random_state=0).fit(x[training_rows], y[training_rows])
+    wrong = rows[300:600][rng.random(300) < 1 / 7]
     y[wrong] = (y[wrong] + rng.integers(1, 10, len(wrong))) % 10
     return model, x[rows], y[rows]
 
 
 def measurements(rng):
-    """Values of two instruments: the noise of the non-members' is half as large again."""
+    """Values of two instruments: the noise of the non-members' is nearly twice as large."""
     x = rng.normal(size=(2150, 6))
     y = np.sin(2 * x[:, 0]) * x[:, 1] * 2 + x[:, 2] ** 2
     is_other = (np.arange(2150) >= 1350) & (np.arange(2150) < 1800)
-    y += rng.normal(size=2150) * np.where(is_other, 0.75, 0.5)
-    return RandomForestRegressor(40, random_state=0).fit(x[:900], y[:900]), x[900:], y[900:]
+    y += rng.normal(size=2150) * np.where(is_other, 0.9, 0.5)
+    return RandomForestRegressor(30, random_state=0).fit(x[:900], y[:900]), x[900:], y[900:]
 
 
-def verdicts(draw, runs):
-    answers = []
-    for seed in range(runs):
+def verdicts(draw, n):
+    """The answers of three audits of a model that saw no record, most of which look like a leak by scores alone."""
+    answers, n_naive = [], 0
+    for seed in range(3):
         model, x, y = draw(np.random.default_rng(seed))
         members, nonmembers, population = (
-            dv.Records(x[rows], y[rows]) for rows in (slice(450), slice(450, 900), slice(900, None))
+            dv.Records(x[rows], y[rows]) for rows in (slice(n), slice(n, 2 * n), slice(2 * n, None))
         )
         result = dv.audit(
             model,
@@ -54,24 +55,25 @@ def verdicts(draw, runs):
             seed=seed,
             progress=None,
         )
+        n_naive += result["loss"].auc.low > 0.5
         answers.append(result.verdict.answer)
+    assert n_naive >= 2
     return Counter(answers)
 
 
 def test_cleaner_labels_of_the_members_are_no_leak():
-    """Without a look at the labels' quality all are called a leak; with it, see benchmarks/results/blind.md."""
-    assert verdicts(digits, 4)["leak found"] <= 1
+    """Without a look at the labels' quality all would be called a leak; benchmarks/results/blind.md has more."""
+    assert verdicts(digits, 300)["leak found"] <= 1
 
 
 def test_better_measured_values_of_the_members_are_no_leak():
-    """Without it 5 of 6 are."""
-    assert verdicts(measurements, 4)["leak found"] <= 1
+    assert verdicts(measurements, 450)["leak found"] <= 1
 
 
 def test_labels_that_are_noisy_on_both_sides_alike_are_no_alarm():
-    """40 sound splits of classes and of values; room for four standard errors in each."""
-    alarms = np.zeros((2, 40), dtype=bool)
-    for seed in range(40):
+    """20 sound splits of classes and of values; room for four standard errors over both."""
+    alarms = np.zeros((2, 20), dtype=bool)
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(90, 3))
         values = x[:, 0] * x[:, 1] + rng.normal(size=90)
@@ -81,7 +83,7 @@ def test_labels_that_are_noisy_on_both_sides_alike_are_no_alarm():
                 y_members=y[:25], y_nonmembers=y[25:60], other_records=(x[60:], y[60:]),
                 false_alarm=LEVEL, permutations=19,
             ).confounded  # fmt: skip
-    assert (alarms.mean(axis=1) <= LEVEL + 4 * (LEVEL * (1 - LEVEL) / 40) ** 0.5).all(), alarms.mean(axis=1)
+    assert alarms.mean() <= LEVEL + 4 * (LEVEL * (1 - LEVEL) / 40) ** 0.5, alarms.mean(axis=1)
 
 
 def test_what_the_labels_explain_is_taken_out_of_a_score_and_a_leak_is_not():

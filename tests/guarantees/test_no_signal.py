@@ -1,7 +1,7 @@
 """Score tables without signal: nothing may be claimed of them beyond the stated error rate.
 
 Each simulation allows four standard errors above its nominal rate, so each fails by chance less than
-once in 10,000 seeds. Of intervals at 95 %, where 8.9 % miss is noticed with 90 %.
+once in 10,000 seeds. Of intervals at 95 %, where 11.5 % miss is noticed with 90 %.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ def heavy(rng, n):
 
 SHAPES = [smooth, zeros, constant, coarse, heavy]
 SIZES = [(5, 5), (12, 150), (150, 150)]
-DRAWS = 1000
+DRAWS = 400
 
 
 def is_plausible(rate, nominal, draws=DRAWS):
@@ -50,8 +50,9 @@ def test_auc_intervals_contain_one_half(shape, m, n):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("calibration", [99, 999])
-@pytest.mark.parametrize("guarantee", fpr.GUARANTEE_TYPES)
+@pytest.mark.parametrize(
+    ("calibration", "guarantee"), [(99, "marginal"), (99, "training-conditional"), (999, "marginal")]
+)
 def test_fpr_is_at_most_its_level(shape, calibration, guarantee):
     """Fresh non-members are selected at the asked rate or less; without ties, not much less."""
     level = 0.01 if calibration == 999 or guarantee == "marginal" else 0.05
@@ -139,8 +140,7 @@ def _floats(part):
             yield from _floats(getattr(part, name))
 
 
-@pytest.mark.parametrize("m", [1, 2, 3])
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 3), (3, 1), (2, 2), (3, 3)])
 def test_the_tiniest_sets_prove_nothing(m, n):
     members = np.arange(m + n) >= n
     values = np.arange(m + n, dtype=float)

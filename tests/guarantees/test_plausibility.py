@@ -31,6 +31,8 @@ from divulge.results import Accuracy, ClassifierFit, TokenFit
 from divulge.types import Estimate
 from score_audits import scored, sizes, with_findings, with_no_findings
 
+pytestmark = pytest.mark.usefixtures("records_compared_once")
+
 N = 300
 
 
@@ -97,15 +99,20 @@ WEAK = {
 """Models that know little of what a linear model knows, all the same when they are asked as they were trained."""
 
 
-@pytest.mark.parametrize("references", [None, dv.references.Train(count=4)])
 @pytest.mark.parametrize("weak", WEAK)
-def test_a_model_of_which_clones_know_no_more_is_judged_and_one_asked_otherwise_is_not(weak, references, world):
-    parts, _, scale = world
-    options = {"recipes": ("loss",) if references is None else ("loss", "rmia"), "references": references}
+def test_a_model_of_which_clones_know_no_more_is_judged(weak, world):
+    parts, _, _ = world
+    options = {} if weak != "stump" else {"recipes": ("loss", "rmia"), "references": dv.references.Train(count=4)}
     fitted = clone(WEAK[weak]).fit(parts[0].x, parts[0].y)
     honest = audited(fitted, parts, **options)
     assert not reason_of(honest, "implausible"), honest.verdict.text
-    # Trained on scaled records, and saved without the scaler.
+
+
+@pytest.mark.parametrize("references", [None, dv.references.Train(count=4)])
+def test_a_model_that_is_asked_otherwise_than_it_was_trained_is_not(references, world):
+    """Trained on scaled records, and saved without the scaler."""
+    parts, _, scale = world
+    options = {"recipes": ("loss",) if references is None else ("loss", "rmia"), "references": references}
     scaled = dv.Records((parts[0].x - 5 * scale) / scale, parts[0].y)
     unscaled = audited(clone(WEAK["strong penalty"][-1]).fit(scaled.x, scaled.y), parts, **options)
     assert unscaled.verdict.answer == "too little data to say"
@@ -113,21 +120,21 @@ def test_a_model_of_which_clones_know_no_more_is_judged_and_one_asked_otherwise_
 
 BY_HEART = {
     "tree": DecisionTreeClassifier(random_state=0),
-    "forest": RandomForestClassifier(30, random_state=0),
+    "forest": RandomForestClassifier(12, random_state=0),
     "boosted trees": HistGradientBoostingClassifier(max_iter=50),
 }
 
 
 @pytest.mark.parametrize("learner", BY_HEART)
 def test_an_estimator_that_learns_by_heart_and_knows_the_members_no_better_than_others_may_be_another_file(learner):
-    """Of weak signal: trained on other records it is no answer; on the members or twenty times as many it is judged."""
+    """Of weak signal: trained on other records it is no answer; on the members or ten times as many it is judged."""
     rng, weights = np.random.default_rng(7), np.random.default_rng(99).normal(size=10)
 
     def records(n, strength=0.45):
         x = rng.normal(size=(n, 10))
         return dv.Records(x, (rng.random(n) < 1 / (1 + np.exp(-strength * x @ weights))).astype(int))
 
-    members, nonmembers, population, others, many = (records(n) for n in (400, 400, 800, 400, 8_000))
+    members, nonmembers, population, others, many = (records(n) for n in (400, 400, 800, 400, 4_000))
     parts = members, nonmembers, population
     wrong = audited(clone(BY_HEART[learner]).fit(others.x, others.y), parts)
     assert wrong.verdict.answer == "too little data to say"
@@ -246,10 +253,9 @@ def test_targets_at_the_majority_share_are_always_doubted(n, classes, majority):
     assert reason_of(table(round(share * n), labels), "implausible")
 
 
-@pytest.mark.parametrize("n", [300, 2000, 20_000])
+@pytest.mark.parametrize("n", [300, 20_000])
 @pytest.mark.parametrize(
-    ("classes", "majority", "accuracy"),
-    [(2, 0.5, 0.65), (2, 0.5, 0.99), (2, 0.7, 0.85), (2, 0.9, 0.98), (10, 0.1, 0.2), (100, 0.01, 0.1)],
+    ("classes", "majority", "accuracy"), [(2, 0.5, 0.65), (2, 0.9, 0.98), (10, 0.1, 0.2), (100, 0.01, 0.1)]
 )
 def test_honest_targets_that_know_their_records_are_not(n, classes, majority, accuracy):
     labels = labels_of(n, classes, majority)

@@ -1,7 +1,7 @@
 """Identification where candidates and calibration were saved with different precision, or in different units.
 
 Nobody is a member in the first tests, so that every selection is false: undoubted ones are allowed in a twentieth of
-the runs, and 8 of 40 or more happen by chance with probability 1e-3 at most in any of them.
+the runs, and 6 of 20 or more happen by chance with probability 1e-3 at most in any of them.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from divulge.identification import from_tables
 from divulge.identification.decision import Policy
 from divulge.identification.score_tables import Columns, Score
 
-RUNS = 40
+RUNS = 20
 
 
 def shares(rng, count):
@@ -54,11 +54,12 @@ def test_no_undoubted_selection_comes_from_precision_or_unit_alone(draw, of_cand
     for seed in range(RUNS):
         rng = np.random.default_rng([seed, 3])
         try:
-            selection = dv.identify(of_candidates(draw(rng, 200)), of_calibration(draw(rng, 499)))
+            calibration, holdout = np.split(of_calibration(draw(rng, 599)), [499])
+            selection = dv.identify(of_candidates(draw(rng, 200)), calibration, holdout=holdout)
         except dv.InputError:  # nothing but equal scores is left
             continue
         n_false += selection.count > 0 and selection.guarantee.standing == "holds"
-    assert n_false < 8
+    assert n_false < 6
 
 
 HONEST = {
@@ -71,7 +72,7 @@ HONEST = {
 
 
 @pytest.mark.parametrize("shape", HONEST.values(), ids=HONEST)
-@pytest.mark.parametrize(("n", "m"), [(40, 5), (100, 20), (499, 200)])
+@pytest.mark.parametrize(("n", "m"), [(40, 5), (499, 200)])
 def test_scores_of_one_precision_and_unit_are_never_refused_or_changed(n, m, shape):
     """Nineteen of twenty candidates are members, of AUC .99."""
     for seed in range(RUNS):
@@ -84,7 +85,7 @@ def test_scores_of_one_precision_and_unit_are_never_refused_or_changed(n, m, sha
 def test_members_are_still_found_where_precision_differs():
     rng = np.random.default_rng(0)
     scores = np.append(rng.normal(4, 1, 100), rng.normal(size=100))
-    selection = dv.identify(scores.round(2), rng.normal(size=499))
+    selection = dv.identify(scores.round(2), rng.normal(size=499), holdout=rng.normal(size=200))
     assert selection.selected[:100].sum() > 60
     assert selection.guarantee.standing == "holds"
 

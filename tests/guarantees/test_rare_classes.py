@@ -41,15 +41,15 @@ def exposing(rng, m, n, exposed, shape="continuous"):
 )
 def test_classes_without_a_leak_are_seldom_accused(sides, options):
     rng = np.random.default_rng(1)
-    audits = [audit_of(rng, *sides, **options) for _ in range(30)]
-    assert sum(audit.verdict.answer == "leak found" for audit in audits) <= binom.isf(0.001, 30, 0.05)
-    assert not any(ruling.state == "broken" for audit in audits[:5] for ruling in dv.gate(audit, "auc:0.55"))
+    audits = [audit_of(rng, *sides, **options) for _ in range(16)]
+    assert sum(audit.verdict.answer == "leak found" for audit in audits) <= binom.isf(0.001, 16, 0.05)
+    assert not any(ruling.state == "broken" for audit in audits[:3] for ruling in dv.gate(audit, "auc:0.55"))
 
 
 def test_a_leak_within_a_rare_class_is_found_and_breaks_the_gate():
     """An AUC of .9 in one class of ten, of .53 over all; misses come to less than 1 % of audits."""
     rng = np.random.default_rng(2)
-    for _ in range(10):
+    for _ in range(4):
         audit = audit_of(rng, 1000, 1000, auc=0.9)
         assert audit.verdict.answer == "leak found"
         assert "class 1" in audit.verdict.text
@@ -95,10 +95,10 @@ def test_as_many_exposed_members_as_the_verdict_names_are_found(m, n):
     assert sum(exposing(rng, m, n, count).verdict.answer == "leak found" for _ in range(30)) >= 17
 
 
-@pytest.mark.parametrize("shape", SCORE_SHAPES)
+@pytest.mark.parametrize("shape", ["continuous", "rounded", "nine of ten zero"])
 @pytest.mark.parametrize(("m", "n"), [(300, 300), (500, 20), (20, 500), (30, 2)])
 def test_the_number_of_exposed_members_is_seldom_overstated(shape, m, n):
-    """24 cells of 100 draws at 90 %: one fails by chance in 2.4 % at the worst, in which scores do not tie."""
+    """12 cells of 100 draws at 90 %: one fails by chance in 1.2 % at the worst, in which scores do not tie."""
     rng = np.random.default_rng(7)
     n_above = 0
     for _ in range(100):

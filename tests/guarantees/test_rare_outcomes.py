@@ -12,6 +12,8 @@ from sklearn.naive_bayes import GaussianNB
 import divulge as dv
 from divulge.auditing import plausibility
 
+pytestmark = pytest.mark.usefixtures("records_compared_once")
+
 N, RATE = 600, 0.03
 
 
@@ -36,7 +38,7 @@ def audit(model, sets, **options):
     [
         LogisticRegression(),
         LogisticRegression(class_weight="balanced"),
-        RandomForestClassifier(50, min_samples_leaf=40, class_weight="balanced", random_state=0),
+        RandomForestClassifier(15, min_samples_leaf=40, class_weight="balanced", random_state=0),
         GaussianNB(),
     ],
     ids=["logistic", "logistic, re-weighted", "forest, re-weighted", "naive Bayes"],
@@ -68,7 +70,7 @@ def test_a_model_that_knows_nothing_of_its_records_is_not(record_sets, fault):
 
 def test_probabilities_without_relation_to_the_labels_pass_at_most_once_in_a_thousand():
     passed = 0
-    for seed in range(100):
+    for seed in range(40):
         rng = np.random.default_rng([seed, 7])
         n, classes = int(rng.choice([30, 60, 300])), int(rng.choice([2, 5]))
         labels = np.r_[np.arange(classes), rng.choice(classes, n, p=rng.dirichlet(np.full(classes, 0.3)))]

@@ -22,7 +22,7 @@ def training_sets(count, start=0):
 
 @pytest.fixture(scope="module")
 def exact():
-    return [(x, y, margin.solve(x[:, None], y).net) for x, y in training_sets(60)]
+    return [(x, y, margin.solve(x[:, None], y).net) for x, y in training_sets(30)]
 
 
 def true(candidates, x):
@@ -45,13 +45,13 @@ def test_what_is_proven_of_exact_points_is_true(exact, algorithm):
     for (x, _, _), each in zip(exact, results, strict=True):
         assert each.guarantee.holds
         check(each, x)
-    assert sum(each.guaranteed for each in results) >= 20
+    assert sum(each.guaranteed for each in results) >= 10
     assert sum(each.needed.sum() for each in results) >= (0.9 if algorithm in ("crossings", "both") else 0.2) * sum(
         len(each.candidates) for each in results
     )
 
 
-@pytest.mark.parametrize("noise", [1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1])
+@pytest.mark.parametrize("noise", [1e-9, 1e-7, 1e-5, 1e-3, 1e-2])
 def test_noise_in_the_weights_makes_no_false_proof(exact, noise):
     rng = np.random.default_rng(0)
     n_holding = 0
@@ -76,7 +76,7 @@ def test_single_precision_keeps_the_proof(exact):
 def test_nothing_is_proven_of_networks_that_are_no_kkt_points():
     """Trained to a finite margin, or not trained at all."""
     rng = np.random.default_rng(1)
-    for seed, (x, y) in enumerate(training_sets(6)):
+    for seed, (x, y) in enumerate(training_sets(3)):
         run = margin.train(x[:, None], y, width=100, target_margin=50.0, seed=seed, max_steps=500)
         nets = [(run.net, 50.0)]
         for width in (3, 10, 100):
@@ -114,7 +114,7 @@ def test_nothing_is_proven_under_a_margin_that_was_typed_in(exact):
     """Too small a one: the weights may bear it out, and what they then need are no training points."""
     n_wrong = 0
     for share in (0.3, 0.5, 0.9, 1.0):
-        for x, _, net in exact[:12]:
+        for x, _, net in exact[:8]:
             each = reconstruction.univariate(net, share)
             assert each.guarantee.standing in ("conditional", "void")
             assert not each.proven.any()

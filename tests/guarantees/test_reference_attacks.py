@@ -7,7 +7,7 @@ import divulge as dv
 
 torch = pytest.importorskip("torch", reason="reference models are networks")
 
-RUNS, LEVEL, OUTSIDE = 12, 0.05, 120
+RUNS, LEVEL, OUTSIDE = 6, 0.05, 240
 RECIPES = ("calibrated", "lira", "lira-online", "rmia", "rmia-online", "learned", "learned-online")
 
 
@@ -42,15 +42,15 @@ def runs():
     return [audit(seed) for seed in range(RUNS)]
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_false_positive_rates_are_nominal(runs, name):
-    """12 runs of 120 non-members against 200 calibration scores: the mean's sd is .007, the bound 3.3 of them.
+def test_false_positive_rates_are_nominal(runs):
+    """6 runs of 240 non-members against 200 calibration scores: the mean's sd is .0085, the bound 3.3 of them.
 
-    The conformal threshold selects at most 10 of 201 equally likely ranks: 4.98 % on average. A rate of 8.4 % is
+    The conformal threshold selects at most 10 of 201 equally likely ranks: 4.98 % on average. A rate of 9 % is
     noticed with 90 %.
     """
-    rates = [run[name].selection(fpr=LEVEL).selected[~run.members].mean() for run in runs]
-    assert abs(np.mean(rates) - 10 / 201) < 0.024
+    for name in RECIPES:
+        rates = [run[name].selection(fpr=LEVEL).selected[~run.members].mean() for run in runs]
+        assert abs(np.mean(rates) - 10 / 201) < 0.028, name
 
 
 @pytest.mark.parametrize("name", ["calibrated", "lira", "rmia", "rmia-online"])

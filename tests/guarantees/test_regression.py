@@ -1,6 +1,6 @@
 """Regression models that were not trained on the members are not said to leak, and ones that know nothing not cleared.
 
-Each condition is simulated 10 times, 60 audits in all. "Leak found" is wrong in at most 5 % of them; 4 standard
+Each condition is simulated 5 times, 30 audits in all. "Leak found" is wrong in at most 5 % of them; 4 standard
 deviations above it, of all audits and of each condition, are passed by chance in fewer than one of 1,000 seeds.
 """
 
@@ -21,7 +21,7 @@ from divulge.auditing.plausibility import (
 from divulge.references import Custom
 from divulge.results import RegressionFit
 
-AUDITS = 10
+AUDITS = 5
 
 
 def plain(x, rng):
@@ -104,17 +104,17 @@ def test_models_of_other_records_are_said_to_leak_in_at_most_one_of_twenty_audit
 
 @pytest.mark.parametrize("values", [plain, heavy, skewed, rounded_value, mostly_zero])
 def test_predictions_that_have_nothing_to_do_with_the_records_hardly_ever_pass(values):
-    """They pass with probability 0.001 at most; 5 of 600 are passed by chance in fewer than one of 10,000 seeds."""
+    """They pass with probability 0.001 at most; 4 of 300 are passed by chance in fewer than one of 10,000 seeds."""
     rng = np.random.default_rng(40)
     n_passed = 0
-    for draw in range(600):
+    for draw in range(300):
         n = (12, 60, 300)[draw % 3]
         y, predictions = (values(rng.normal(size=(n, 3)), rng) for _ in range(2))
         predictions = np.median(y) + 0.1 * (predictions - np.median(predictions))
         fit = measure_regression_fit(np.r_[y, y], np.r_[predictions, predictions], np.arange(2 * n) < n)
         gains = [gain.value for gain in (fit.squared_gain, fit.absolute_gain) if gain is not None]
         n_passed += max(gains, default=-1) > GAIN_MARGIN and fit.rank_correlation.low > CORRELATION_MARGIN
-    assert n_passed <= 5
+    assert n_passed <= 4
 
 
 def test_intervals_of_r_squared_and_of_the_error_hold_what_they_claim():
@@ -131,8 +131,7 @@ def test_intervals_of_r_squared_and_of_the_error_hold_what_they_claim():
     assert (np.abs(n_covered - 400 * 0.95) <= 4 * (400 * 0.95 * 0.05) ** 0.5).all()
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 12, 60])
-@pytest.mark.parametrize("noise", [0.0, 0.2, 1.0, 5.0])
+@pytest.mark.parametrize(("n", "noise"), [(2, 1.0), (3, 0.2), (4, 0.2), (12, 0.0), (60, 1.0), (60, 5.0)])
 @pytest.mark.parametrize("values", [plain, heavy, rounded_value, mostly_zero])
 def test_figures_of_the_fit_are_those_of_their_definitions(values, noise, n):
     rng = np.random.default_rng(n)

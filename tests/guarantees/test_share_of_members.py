@@ -15,14 +15,12 @@ from divulge.decisions.counts import Counts
 SHAPES = (np.asarray, np.round, lambda x: (x > 1).astype(float), lambda x: np.where(x < 1.5, 0.0, x))
 SIGNALS = (0.0, 0.5, 1.2, 4.0)
 SHARES = (0.0, 0.3, 1.0)
-RUNS = 25
+RUNS = 16
 
 
-@pytest.mark.parametrize(
-    ("k", "n", "m"), [(5, 5, 5), (5, 500, 500), (60, 500, 1000), (20, 20, 400), (5000, 50, 200), (60, 1000, 7)]
-)
+@pytest.mark.parametrize(("k", "n", "m"), [(5, 5, 5), (5, 500, 500), (20, 20, 200), (60, 1000, 7)])
 def test_intervals_hold_the_share(k, n, m):
-    """25 runs of 48 cells: a cell fails by chance with 2e-5, the whole with 1e-4, all six tests together with .006."""
+    """16 runs of 48 cells: a cell fails by chance with 2e-5, the whole with 1e-4, all four tests together with .004."""
     rng = np.random.default_rng([k, n, m])
     misses = {}
     for shape, signal, share in itertools.product(SHAPES, SIGNALS, SHARES):

@@ -11,7 +11,7 @@ from divulge.attacks import RMIA, Calibrated, LiRA, QuantileRegression, Threshol
 from divulge.attacks.regressors import Marginal
 from divulge.recipes import Recipe
 
-RUNS = 20
+RUNS = 12
 MARGINAL = Recipe("marginal", "hinge", QuantileRegression(Marginal(), conformal=False))
 
 
@@ -41,34 +41,30 @@ def null_runs():
 
 
 def test_auc_intervals_hold_one_half(null_runs):
-    """20 runs at 95 %: more than 4 misses happen with probability 0.3 % per recipe; where a third miss, in 85 %.
+    """12 runs at 95 %: more than 3 misses happen with probability 0.3 % per recipe; where half miss, in 93 %.
 
     `test_no_signal` notices far smaller rates, of the intervals alone.
     """
     for name in null_runs[0]:
         misses = sum(not run[name].auc.low <= 0.5 <= run[name].auc.high for run in null_runs)
-        assert misses <= 4, (name, misses)
+        assert misses <= 3, (name, misses)
 
 
 def test_false_positive_rates_are_nominal(null_runs):
-    """20 runs x 120 non-members at 5 %, each with 100 calibration records: the mean's sd is 0.66 %, the bound 3.2.
+    """12 runs x 120 non-members at 5 %, each with 100 calibration records: the mean's sd is 0.85 %, the bound 3.2.
 
-    A rate of 8.2 % is noticed with 90 %.
+    A rate of 9.1 % is noticed with 90 %.
     """
     for name in null_runs[0]:
         rates = [run[name].selection(fpr=0.05).selected[~run.members].mean() for run in null_runs]
-        assert abs(np.mean(rates) - 0.05) < 0.021, (name, np.mean(rates))
+        assert abs(np.mean(rates) - 0.05) < 0.027, (name, np.mean(rates))
 
 
-def test_no_leak_is_claimed(null_runs):
-    """All intervals of a run hold at once with 95 %: more than 4 of 20 false claims: 0.3 %."""
-    claimed = sum(run.verdict.answer == "leak found" for run in null_runs)
-    assert claimed <= 4
-
-
-def test_epsilon_is_zero(null_runs):
+def test_no_leak_is_claimed_and_epsilon_is_zero(null_runs):
+    """All intervals of a run hold at once with 95 %: more than 3 of 12 false claims: 0.3 %."""
+    assert sum(run.verdict.answer == "leak found" for run in null_runs) <= 3
     for name in null_runs[0]:
-        assert sum(run[name].epsilon().low > 0 for run in null_runs) <= 4
+        assert sum(run[name].epsilon().low > 0 for run in null_runs) <= 3
 
 
 @pytest.mark.parametrize("out_models", [1, 2])

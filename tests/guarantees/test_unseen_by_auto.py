@@ -10,7 +10,7 @@ import pytest
 from divulge import Evidence, evaluation
 from divulge.attacks import Auto
 
-CANDIDATES, POPULATION, MODELS, RUNS = 400, 400, 4, 20
+CANDIDATES, POPULATION, MODELS, RUNS = 400, 400, 4, 10
 
 
 def draw(seed, share_of_members, share_of_others):
@@ -35,9 +35,9 @@ def draw(seed, share_of_members, share_of_others):
     return evidence, member
 
 
-@pytest.mark.parametrize(("share_of_members", "share_of_others"), [(0.3, 0.3), (0.1, 0.4), (0.4, 0.1)])
+@pytest.mark.parametrize(("share_of_members", "share_of_others"), [(0.1, 0.4), (0.4, 0.1)])
 def test_no_leak_shows_where_there_is_none(share_of_members, share_of_others):
-    """Within four standard errors of the mean over runs; five or more misses of 20 at 95 % have probability .003."""
+    """Within four standard errors of the mean over runs; four or more misses of 10 at 95 % have probability .001."""
     measured = []
     for seed in range(RUNS):
         evidence, member = draw(seed, share_of_members, share_of_others)
@@ -46,4 +46,4 @@ def test_no_leak_shows_where_there_is_none(share_of_members, share_of_others):
         measured.append(evaluation.measure(result.scores, member, "auc"))
     values = np.array([each.value for each in measured])
     assert abs(values.mean() - 0.5) <= 4 * values.std(ddof=1) / RUNS**0.5
-    assert sum(not each.low <= 0.5 <= each.high for each in measured) < 5
+    assert sum(not each.low <= 0.5 <= each.high for each in measured) < 4

@@ -27,50 +27,46 @@ def broken(audit, *policies):
     return any(ruling.state == "broken" for ruling in gate(audit, policies))
 
 
-def test_eight_null_recipes_break_a_gate_in_at_most_five_percent_of_runs():
-    """Fails by chance in 0.1 % at the worst; with every interval at 95 % by itself, 18 % would be broken;
-    17 % are noticed with 90 %."""
+def test_eight_null_recipes_break_a_gate_and_make_a_leak_in_at_most_five_percent_of_runs():
+    """Fails by chance in 0.2 % at the worst; with every interval at 95 % by itself, 18 % would be broken."""
     rng = np.random.default_rng(1)
-    count = sum(broken(null(rng, "continuous", 60, 60, 8), "auc:0.5", "auc:0.51") for _ in range(120))
-    assert count <= max_wrong(120)
+    audits = [null(rng, "continuous", 60, 60, 8) for _ in range(80)]
+    assert sum(broken(audit, "auc:0.5", "auc:0.51") for audit in audits) <= max_wrong(80)
+    assert sum(audit.verdict.answer == "leak found" for audit in audits) <= max_wrong(80)
 
 
-@pytest.mark.parametrize("score_kind", TIED)
 @pytest.mark.parametrize(("m", "n"), [(100, 10), (500, 120)])
-def test_ties_neither_break_a_gate_nor_make_a_leak(score_kind, m, n):
-    """8 cells x 2 counts: one fails by chance in 1 % at the very worst; a rate of 34 % is noticed with 90 % in each."""
+def test_ties_neither_break_a_gate_nor_make_a_leak(m, n):
+    """12 audits of each shape: together and alone a size fails by chance in 1 % at worst."""
     rng = np.random.default_rng(m)
-    gates = verdicts = 0
-    for _ in range(30):
-        audit = null(rng, score_kind, m, n, 4)
-        gates += broken(audit, "auc:0.5", "tpr@fpr=0.1:0.1", "epsilon:0")
-        verdicts += audit.verdict.answer == "leak found"
-    assert gates <= max_wrong(30), gates
-    assert verdicts <= max_wrong(30), verdicts
+    counts = np.zeros((len(TIED), 2), int)
+    for row, score_kind in enumerate(TIED):
+        for _ in range(12):
+            audit = null(rng, score_kind, m, n, 4)
+            is_broken = broken(audit, "auc:0.5", "tpr@fpr=0.1:0.1", "epsilon:0")
+            counts[row] += is_broken, audit.verdict.answer == "leak found"
+    assert counts.max() <= max_wrong(12), counts
+    assert (counts.sum(axis=0) <= max_wrong(12 * len(TIED))).all(), counts
 
 
-@pytest.mark.parametrize("answer", INFORMED)
-def test_an_honest_model_that_knows_its_classes_is_cleared(answer):
-    """8 whole audits, 3 tests: one fails by chance in .3 % at the worst."""
-    answers = [audited(answer, 200, 200, seed).verdict.answer for seed in range(8)]
-    assert answers.count("leak found") <= max_wrong(8)
-    assert answers.count("no leak found") >= 5, answers
+def test_honest_models_that_know_their_classes_are_cleared():
+    """3 whole audits of each of 3 kinds: fails by chance in .1 % at the worst."""
+    answers = [audited(answer, 200, 200, seed).verdict.answer for answer in INFORMED for seed in range(3)]
+    assert answers.count("leak found") <= max_wrong(9)
+    assert answers.count("no leak found") >= 6, answers
 
 
-@pytest.mark.parametrize(
-    ("answer", "m", "n", "recipes"),
-    [
-        ("constant", 1000, 120, ["loss"]),
-        *((answer, 200, 20, ["loss", "gap"]) for answer in ANSWERS if answer != "constant"),
-    ],
-)
-def test_a_model_that_was_trained_on_nothing_is_seldom_said_to_leak(answer, m, n, recipes):
-    """12 whole audits: 4 tests, one of which fails by chance in .2 % at the worst; a rate of 48 % is noticed with 90 %.
+def test_a_model_that_was_trained_on_nothing_is_seldom_said_to_leak():
+    """16 whole audits: fails by chance in .1 % at the worst; a rate of 45 % is noticed with 90 %.
 
     Smaller rates are seen by the tests of scores alone, which make hundreds of audits.
     """
-    answers = [audited(answer, m, n, seed, recipes).verdict.answer for seed in range(12)]
-    assert answers.count("leak found") <= max_wrong(12)
+    verdicts = [
+        audited(answer, *((600, 80) if answer == "constant" else (200, 20)), seed, ["loss", "gap"]).verdict
+        for answer in ANSWERS
+        for seed in range(4)
+    ]
+    assert sum(verdict.answer == "leak found" for verdict in verdicts) <= max_wrong(16)
 
 
 def test_no_recipe_above_its_limit_is_kept():
@@ -78,33 +74,35 @@ def test_no_recipe_above_its_limit_is_kept():
     rng = np.random.default_rng(2)
     members = sizes(300, 300)
     count = 0
-    for _ in range(120):
+    for _ in range(80):
         scores = rng.normal(size=(8, 600)) + 2**0.5 * ndtri(0.6) * members
         rulings = gate(scored({f"r{i}": row for i, row in enumerate(scores)}, members), "auc:0.599")
         count += any(ruling.state == "kept" for ruling in rulings)
-    assert count <= max_wrong(120)
+    assert count <= max_wrong(80)
 
 
-@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 300), (300, 1), (2, 2), (5, 5), (10, 40)])
-def test_tiny_sets_are_never_cleared_and_seldom_accused(m, n):
-    """60 null audits of 2 recipes: a size fails by chance in 0.1 %."""
-    rng = np.random.default_rng(m + n)
-    answers = [null(rng, "continuous", m, n, 2).verdict.answer for _ in range(60)]
-    assert "no leak found" not in answers
-    assert answers.count("leak found") <= max_wrong(60)
+def test_tiny_sets_are_never_cleared_and_seldom_accused():
+    """24 null audits of 2 recipes in each of 5 sizes, together and alone: fails by chance in 0.6 % at the worst."""
+    rng, accused = np.random.default_rng(2), []
+    for m, n in ((1, 1), (1, 300), (300, 1), (5, 5), (10, 40)):
+        answers = [null(rng, "continuous", m, n, 2).verdict.answer for _ in range(24)]
+        assert "no leak found" not in answers
+        accused.append(answers.count("leak found"))
+    assert max(accused) <= max_wrong(24)
+    assert sum(accused) <= max_wrong(120)
 
 
 @pytest.mark.parametrize(("m", "n"), [(60, 60), (400, 80)])
 def test_the_smallest_leak_named_is_found_as_often_as_said(m, n):
-    """200 leaking audits, 80 %, four standard errors; ε and TPR may find what the AUC does not, so one-sided."""
+    """100 leaking audits, 80 %, four standard errors; ε and TPR may find what the AUC does not, so one-sided."""
     rng = np.random.default_rng(3)
     members = sizes(m, n)
     detectable = null(rng, "continuous", m, n, 1).summary().smallest_detectable
     assert detectable.auc == dv.evaluation.smallest_detectable(m, n, 0.1, 1 - 0.9 * 0.05 / 3).auc
     shifts = 2**0.5 * ndtri(detectable.auc) * members
-    score_rows = rng.normal(size=(200, m + n)) + shifts
+    score_rows = rng.normal(size=(100, m + n)) + shifts
     result = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in score_rows)
-    assert result / 200 >= 0.8 - 4 * (0.16 / 200) ** 0.5
+    assert result / 100 >= 0.8 - 4 * (0.16 / 100) ** 0.5
 
 
 @pytest.mark.parametrize("score_kind", SCORE_SHAPES)
@@ -139,17 +137,15 @@ def compared(before_shift, after_shift, seed):
     ("before", "after", "tone"),
     [
         (0.6, 0.0, "clear"),
-        (0.0, 0.6, "leak"),
         (0.0, -0.6, "leak"),  # the members' losses are now higher: the score reversed finds them
-        (-0.6, 0.0, "clear"),
         (0.3, -1.2, "leak"),
         (-1.2, 0.3, "clear"),
         (0.8, -0.8, "undecided"),
     ],
 )
 def test_a_score_that_turns_round_gives_away_no_less(before, after, tone):
-    """20 comparisons a cell; with an AUC that counts as the less the lower it is, cells 3 to 6 are all wrong."""
-    comparisons = [compared(before, after, seed) for seed in range(20)]
-    assert sum(answer == tone for answer, _ in comparisons) >= 18
+    """10 comparisons a cell; with an AUC that counts as the less the lower it is, cells 2 to 4 are all wrong."""
+    comparisons = [compared(before, after, seed) for seed in range(10)]
+    assert sum(answer == tone for answer, _ in comparisons) >= 9
     wrong = {"clear": 1, "leak": -1}.get(tone)
     assert not any(change.direction == wrong for _, change in comparisons if wrong)

@@ -8,7 +8,7 @@ from divulge import margin
 from divulge.auditing.weights import ExaminationRules, examine_weights
 from divulge.datafiles import NamedRows
 
-RUNS = 200
+RUNS = 80
 
 
 @pytest.fixture(scope="module")

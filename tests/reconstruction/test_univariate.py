@@ -110,12 +110,11 @@ def test_the_kkt_equations_find_what_crossings_miss():
     assert n_found >= 2
 
 
-@pytest.mark.parametrize("spaced", [True, False])
-def test_trained_networks(spaced):
+def test_trained_networks():
     right = total = hit = points = 0
-    for seed in range(5):
+    for seed in range(4):
         x, y = data(seed)
-        if not spaced:
+        if seed % 2:
             rng = np.random.default_rng(seed)
             x = np.sort(rng.uniform(-3, 3, 10))
             y = np.where(np.sin(2 * np.pi * x / 3 + rng.uniform(0, 2 * np.pi)) > 0, 1.0, -1.0)
