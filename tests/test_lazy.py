@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+import itertools
+import operator
 import os
 import re
 import subprocess
@@ -102,18 +104,21 @@ def test_every_name_on_the_pages_is_reached_after_the_one_import():
     pages = [root / "README.md", *(root / "docs").rglob("*.md")]
     names = sorted({name for page in pages for name in re.findall(r"\bdv\.\w+(?:\.\w+)+", page.read_text("utf-8"))})
     code = (
-        "import itertools, sys\n"
-        "for _, group in itertools.groupby(sys.argv[1:], lambda name: name.split('.')[1]):\n"
-        "    for module in [m for m in sys.modules if m.split('.')[0] == 'divulge']: del sys.modules[module]\n"
-        "    import divulge as dv\n"
-        "    for name in group:\n"
-        "        try: eval(name)\n"
-        "        except dv.MissingExtraError: pass\n"
-        "        except AttributeError: print(name)\n"
+        "import sys, divulge as dv\n"
+        "for name in sys.argv[1:]:\n"
+        "    try: eval(name)\n"
+        "    except dv.MissingExtraError: pass\n"
+        "    except AttributeError: print(name)\n"
     )
-    output = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True).stdout
+
+    def unreached(names):
+        return subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True).stdout
+
     assert len(names) > 20
-    assert output == "", (
+    # A module within a package may be there because something else imported it: its names have a process of their own.
+    inner = [name for name in names if inspect.ismodule(operator.attrgetter(".".join(name.split(".")[1:3]))(dv))]
+    packages = [list(group) for _, group in itertools.groupby(inner, lambda name: name.split(".")[1])]
+    assert [unreached(group) for group in (names, *packages)] == [""] * (1 + len(packages)), (
         "a page names what `import divulge as dv` does not reach: correct the page or divulge/__init__.py"
     )
 
@@ -129,13 +134,13 @@ def test_commands_that_need_no_learner_do_not_load_one():
     assert output == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["TorchTarget", "CausalLM"])
-def test_a_target_whose_library_is_missing_names_the_extra(name):
+def test_a_target_whose_library_is_missing_names_the_extra():
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "import divulge as dv\n"
-        f"try: dv.targets.{name}\n"
-        "except dv.MissingExtraError as error: print(error)\n"
+        "for name in ('TorchTarget', 'CausalLM'):\n"
+        "    try: getattr(dv.targets, name)\n"
+        "    except dv.MissingExtraError as error: print(error)\n"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "torch is not installed; it comes with the extra '" in output
+    assert output.count("torch is not installed; it comes with the extra '") == 2
