@@ -15,13 +15,11 @@ def _records_are_compared_once(records_compared_once):
     """Many tests here audit the same records."""
 
 
-@pytest.fixture(scope="module")
-def scores_alone():
+@pytest.fixture
+def scores_alone(monkeypatch):
     """Audits without checks, and without what the records explain: tests of scores and columns ask about neither."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checks, "CHECKS", ())
-        patch.setattr(blind, "adjust_scores", lambda scores, *_, **__: dict(scores))
-        yield
+    monkeypatch.setattr(checks, "CHECKS", ())
+    monkeypatch.setattr(blind, "adjust_scores", lambda scores, *_, **__: dict(scores))
 
 
 def make_model():
