@@ -6,20 +6,11 @@ import torch
 from torch import nn
 
 import divulge as dv
-from divulge.auditing import checks
-from divulge.evaluation import blind
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _records_are_compared_once(records_compared_once):
     """Many tests here audit the same records."""
-
-
-@pytest.fixture
-def scores_alone(monkeypatch):
-    """Audits without checks, and without what the records explain: tests of scores and columns ask about neither."""
-    monkeypatch.setattr(checks, "CHECKS", ())
-    monkeypatch.setattr(blind, "adjust_scores", lambda scores, *_, **__: dict(scores))
 
 
 def make_model():

@@ -153,9 +153,7 @@ def test_same_seed_same_numbers_and_row_order_changes_nothing(case):
     expected = case.audit(recipes=recipes_without_training, seed=3)
     repeated = case.audit(recipes=recipes_without_training, seed=3)
     order = np.random.default_rng(0).permutation(200)
-    shuffled = case.audit(
-        recipes=("loss",), seed=3, members=case.members[order], nonmembers=case.nonmembers[order]
-    )
+    shuffled = case.audit(recipes=("loss",), seed=3, members=case.members[order], nonmembers=case.nonmembers[order])
     for name in expected:
         np.testing.assert_array_equal(expected[name].scores, repeated[name].scores)
     for name in shuffled:

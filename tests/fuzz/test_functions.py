@@ -4,7 +4,7 @@ import pytest
 
 from fuzz import functions, judge, surface
 
-SHARE = 0.05 # of the cases; benchmarks/fuzz.py tries all of them
+SHARE = 0.05  # of the cases; benchmarks/fuzz.py tries all of them
 
 
 def test_every_public_function_has_a_valid_call():

@@ -180,7 +180,8 @@ def test_a_stack_is_halved_until_it_fits_and_the_next_begins_there(fit, networks
     assert (fit(train, data=even).outputs[0] == expected).all() or name == "own"
 
 
-def test_a_stack_that_does_not_fit_is_timed_as_wide_as_it_will_be(fit, networks, records):
+def test_a_stack_that_does_not_fit_is_timed_as_wide_as_it_will_be(fit, networks, records, monkeypatch):
+    monkeypatch.setattr(network_learner, "TRIAL_BATCHES", 1)
     train = Train(networks.own, 8, epochs=40, batch_size=100, device="cpu", workers=1)
     with cards.SmallMemory(3 * 100 * 36 * 4):
         engine = fit(train, data=records[np.arange(200)]).engine
