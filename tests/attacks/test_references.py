@@ -161,6 +161,14 @@ def test_without_trained_on_every_reference_is_out():
         )
 
 
+def test_a_record_without_out_models_is_compared_with_all_values():
+    references = np.array([[1.0, 5.0], [3.0, 6.0], [2.0, 10.0]])
+    trained_on = np.array([[True, False], [True, False], [True, False]])
+    values = references[:, 1]
+    expected = (np.array([4.0, 8.0]) - values.mean()) / values.std(ddof=1)
+    np.testing.assert_allclose(LiRA().score(dv.Evidence([4.0, 8.0], references, trained_on)), expected)
+
+
 def test_the_global_variance_is_within_records_not_between_them():
     rng = np.random.default_rng(1)
     hardness = rng.normal(scale=10.0, size=2000)

@@ -507,13 +507,13 @@ ATTRIBUTES = {
         free=("progress", "out", "pool"),
     ),
 }
-RELEASED = np.random.default_rng(5).normal(size=(100, 2)).round(2)
+RELEASED = np.random.default_rng(5).normal(size=(200, 3)).round(2)
 SYNTHETIC = {
     "synthetic.audit": call(
-        released=RELEASED[:20],
-        members=RELEASED[20:40],
-        nonmembers=RELEASED[40:60],
-        population=RELEASED[60:],
+        released=RELEASED[:40],
+        members=RELEASED[40:80],
+        nonmembers=RELEASED[80:120],
+        population=RELEASED[120:],
         person=None,
         text=None,
         drop=(),

@@ -182,11 +182,11 @@ def test_a_stack_is_halved_until_it_fits_and_the_next_begins_there(fit, networks
 
 def test_a_stack_that_does_not_fit_is_timed_as_wide_as_it_will_be(fit, networks, records, monkeypatch):
     monkeypatch.setattr(network_learner, "TRIAL_BATCHES", 1)
-    train = Train(networks.own, 8, epochs=40, batch_size=100, device="cpu", workers=1)
+    train = Train(networks.own, 5, epochs=140, batch_size=100, device="cpu", workers=1)
     with cards.SmallMemory(3 * 100 * 36 * 4):
         engine = fit(train, data=records[np.arange(200)]).engine
     assert "in a stack of " in engine
-    assert "in a stack of 8" not in engine
+    assert "in a stack of 5" not in engine
 
 
 @pytest.mark.parametrize("settings", [{"engine": "stacked"}, {"engine": "serial"}, {"privacy": Private(1.0, 1.0)}])
