@@ -462,15 +462,6 @@ class TestEncoding:
         np.testing.assert_array_equal(dv.Records(pd.DataFrame([[1.0, 2.0]])).x, [[1.0, 2.0]])  # numbered columns
 
 
-def test_the_library_of_a_fitted_encoder_shows_in_its_categories():
-    frame, y = patients()
-    pandas_pipeline = pipeline(frame[:N], y[:N])
-    polars_pipeline = pipeline(pl.from_pandas(frame[:N]), y[:N])
-    assert targets.fitted_frames.fitted_frame_library(pandas_pipeline) == "pandas"
-    assert targets.fitted_frames.fitted_frame_library(polars_pipeline) == "polars"
-    assert targets.fitted_frames.fitted_frame_library(LogisticRegression()) is None
-
-
 class TestMissingValuesAreWhatTheyWereToTheModel:
     """One table in every library and in every type that it has for missing values."""
 

@@ -82,9 +82,7 @@ def _object_array(save, evil):
     return out.getvalue()
 
 
-@pytest.mark.parametrize(
-    "ending", ["pt", "pkl", "joblib", "safetensors", "onnx", "skops", "pt2", "x"]
-)
+@pytest.mark.parametrize("ending", ["pt", "pkl", "joblib", "safetensors", "onnx", "skops", "pt2", "x"])
 def test_pickles_are_refused_by_any_name(tmp_path, mark, ending):
     for content in pickles(mark).values():
         path = tmp_path / f"model.{ending}"

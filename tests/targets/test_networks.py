@@ -13,9 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 from divulge.targets import (  # noqa: E402
     language_models,
-    pretrained,
     sacro_folders,
-    text_classifiers,
     torch_modules,
 )
 
