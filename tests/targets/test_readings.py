@@ -22,6 +22,8 @@ from sklearn import (
 import divulge as dv
 from divulge import references, targets
 
+pytestmark = pytest.mark.usefixtures("scores_alone")
+
 N = 300
 
 
