@@ -180,11 +180,7 @@ def test_a_stack_too_large_for_memory_is_halved(fit, networks, records):
 
 BAD = {
     "count < 1": (lambda r, n: Train(n.mlp, 0), "count: must be at least 1, got 0"),
-    "epochs": (lambda r, n: Train(n.mlp, epochs=0), "epochs: must be at least 1, got 0"),
     "optimizer": (lambda r, n: Train(n.mlp, optimizer="sdg"), "did you mean 'sgd'"),
-    "engine": (lambda r, n: Train(n.mlp, engine="stack"), "did you mean 'stacked'"),
-    "lr": (lambda r, n: Train(n.mlp, lr=0.0), "lr: must lie in"),
-    "momentum": (lambda r, n: Train(n.mlp, momentum=1.0), "momentum: must lie in"),
     "no function": (lambda r, n: go(r, Train(None)), "make_model: a function"),
     "a model, not a function": (lambda r, n: Train(n.mlp()), "make_model: a function"),
     "custom stacked": (lambda r, n: Custom(lambda r, s: None, engine="stacked"), "engine: 'stacked' is unknown"),

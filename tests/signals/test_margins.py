@@ -12,9 +12,6 @@ from divulge.signals import margin, mrad
 torch = pytest.importorskip("torch")
 
 
-# --- columns
-
-
 def test_images_with_masks_of_their_own_are_completed_as_flat_rows_are():
     """Overlap and completion of images, against the same records as rows."""
     rng = np.random.default_rng(0)
@@ -58,26 +55,6 @@ def test_the_slope_of_the_loss_along_each_direction_is_a_central_difference():
     expected = np.mean([((loss(x + 0.05 * each) - loss(x - 0.05 * each)) / 0.1)[:, None] * each for each in u], axis=0)
     np.testing.assert_allclose(told, expected, atol=1e-9)
     assert told[0, 1] == 0
-
-
-@pytest.mark.parametrize(
-    ("access", "clip", "shadows", "name"),
-    [
-        ("white", None, 0, "mrad-cade-white"),
-        ("black", "range", 0, "mrad-cade-black-clipped"),
-        ("white", (0, 1), 2, "mrad-cade-white-clipped-shadow-ratio"),
-        ("white", None, 1, "mrad-cade-white-shadow-ratio"),
-    ],
-)
-def test_the_name_says_access_clipping_and_shadows(access, clip, shadows, name):
-    settings = mrad.MRAD(access=access, clip=clip, shadows=shadows, directions=3)
-    assert settings.name == name
-    assert settings.reads == (
-        "the target's gradients at each candidate"
-        if access == "white"
-        else "the target's outputs on 6 variations of each candidate"
-    )
-    assert settings.gradients.queries == (1 if access == "white" else 6)
 
 
 # --- margins

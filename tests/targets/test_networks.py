@@ -26,68 +26,12 @@ def net(outputs=4, bias=True):
     return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, outputs, bias=bias))
 
 
-def naive_log_norms(module, x, y):
-    """Of each record: the norm of the gradient of its loss in the last layer, and in all parameters."""
-    last = list(module[-1].parameters())
-    norms = []
-    for record, label in zip(torch.from_numpy(x).double(), y, strict=True):
-        module.zero_grad()
-        logits = module(record[None])
-        if logits.shape[1] == 1:
-            logits = torch.cat([torch.zeros_like(logits), logits], dim=1)
-        torch.nn.functional.cross_entropy(logits, torch.tensor([label])).backward()
-        squares = [sum(float(p.grad.square().sum()) for p in part) for part in (last, module.parameters())]
-        norms.append(np.log(squares) / 2)
-    return np.array(norms)
-
-
-@pytest.mark.parametrize(("outputs", "bias", "batch_size"), [(1, True, 3), (2, False, 1024), (4, True, 3)])
-def test_gradient_norms_are_those_of_backpropagation(outputs, bias, batch_size):
-    module, labels = net(outputs, bias).double(), Y % max(outputs, 2)
-    target = targets.TorchTarget(module, device="cpu", batch_size=batch_size)
-    norms = target.gradient_norms(dv.Records(X, labels))
-    np.testing.assert_allclose(norms, naive_log_norms(module, X, labels), rtol=1e-5, atol=1e-6)
-
-
 def test_every_part_of_a_network_trains_as_before_after_it_was_asked():
     network = torch.nn.Sequential(net(), torch.nn.Dropout(), torch.nn.Sequential(torch.nn.Dropout()))
     network[1].eval()
     before = [part.training for part in network.modules()]
     targets.adapt(network, device="cpu").logits(dv.Records(X))
     assert [part.training for part in network.modules()] == before
-
-
-def test_the_gradient_in_the_logits_is_probability_less_truth():
-    logits = np.random.default_rng(0).normal(0, 3, (6, 4))
-    labels = np.array([0, 1, 2, 3, 0, 1])
-    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    expected = p - np.eye(4)[labels]
-    length, direction = torch_modules.logit_gradients(logits, labels)
-    np.testing.assert_allclose(np.exp(length)[:, None] * direction, expected, atol=1e-12)
-    np.testing.assert_allclose((direction**2).sum(axis=1), 1.0)
-    sure = torch_modules.logit_gradients(np.array([[1e4, 0.0]]), np.array([0]))
-    assert sure[0][0] == pytest.approx(-1e4 + np.log(2) / 2)
-
-
-def test_a_module_whose_last_layer_is_not_its_output_has_no_gradient_norms():
-    class Scaled(torch.nn.Module):
-        def __init__(self, factor):
-            super().__init__()
-            self.layer, self.factor = torch.nn.Linear(3, 4), factor
-
-        def forward(self, x):
-            return self.factor * self.layer(x)
-
-    with pytest.raises(InputError, match="its outputs are not those of its last linear layer"):
-        targets.TorchTarget(Scaled(3.0), device="cpu").gradient_norms(dv.Records(X, Y))
-    targets.TorchTarget(Scaled(1.0), device="cpu").gradient_norms(dv.Records(X, Y))
-    with pytest.raises(InputError, match="Flatten has no linear layer"):
-        targets.TorchTarget(torch.nn.Flatten(), device="cpu").head(dv.Records(X, Y))
-    unused = torch.nn.Sequential(torch.nn.Identity())
-    unused.extra = torch.nn.Linear(2, 2)
-    unused.forward = lambda x: x
-    with pytest.raises(InputError, match="its last linear layer is not fed one vector per record"):
-        targets.TorchTarget(unused, device="cpu").head(dv.Records(X, Y))
 
 
 @pytest.mark.parametrize("batch_size", [2, 7, 100])

@@ -187,8 +187,8 @@ def fit_several_labels(name):
 @pytest.mark.parametrize(
     ("name", "around"),
     [("one-vs-rest", "alone"), ("decisions", "search"), ("network", "pipeline"), ("ridge", "alone"),
-     ("chain", "search"), ("outputs", "pipeline"), ("forest", "search"), ("xgboost 2", "pipeline"), ("xgboost 3", "alone"),
-     ("catboost", "alone")],
+     ("chain", "search"), ("outputs", "pipeline"), ("forest", "search"), ("xgboost 2", "pipeline"),
+     ("xgboost 3", "alone"), ("catboost", "alone")],
 )  # fmt: skip
 def test_models_of_several_labels_are_refused_with_code_that_audits_one(name, around):
     model, x, y = fit_several_labels(name)

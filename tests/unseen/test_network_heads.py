@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from divulge import InputError
-from divulge.regressors import Network, bodies
+from divulge.regressors import bodies
 
 torch = pytest.importorskip("torch")
 from divulge.regressors import torch_network  # noqa: E402
@@ -79,30 +78,6 @@ def test_location_and_scale_are_those_of_the_signal():
     broken = torch_network.fit_network(GAUSSIAN, schedule(epochs=1), x, np.full(20, np.nan), 0)
     assert np.isnan(broken.scale)
     assert broken.epochs == 0
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"epochs": 0}, "epochs"), ({"batch_size": 1}, "batch_size"), ({"patience": 0}, "patience"),
-        ({"epochs": 2**31 + 1}, "epochs"), ({"batch_size": 2**31 + 1}, "batch_size"), ({"lr": 0.0}, "lr"),
-        ({"lr": 3e38}, "lr"), ({"weight_decay": -0.1}, "weight_decay"), ({"held": 1.01}, "held"),
-        ({"held": -0.01}, "held"), ({"levels": (0.5, 0.5)}, "levels"), ({"body": object()}, "body"),
-    ],
-)  # fmt: skip
-def test_settings_out_of_range_are_named(settings, message):
-    with pytest.raises(InputError, match=rf"Network\.{message}"):
-        Network(**settings)
-
-
-@pytest.mark.parametrize("n", [9, 10])
-def test_ten_records_are_enough_and_nine_are_not(n):
-    x, signal = np.random.default_rng(0).normal(size=(n, 2)), np.arange(float(n))
-    if n == 10:
-        assert Network(epochs=1).fit(x, signal).location == 4.5
-        return
-    with pytest.raises(InputError, match="at least 10 records are needed to learn from, got 9"):
-        Network(epochs=1).fit(x, signal)
 
 
 def test_defaults_of_bodies_are_those_of_the_paper():
