@@ -33,14 +33,8 @@ def make():
 """
 
 
-def divulge(*arguments, code=0):
-    process = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False)
-    assert process.returncode == code, (process.returncode, process.stdout, process.stderr)
-    return process
-
-
 def run_here(*arguments, code=0):
-    """The same within this process, which is faster: for what neither signals nor imports of the user's can spoil."""
+    """Run a command within this process, which is faster: for what neither signals nor imports can spoil."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         result = cli.run([str(argument) for argument in arguments])
@@ -59,7 +53,7 @@ def project(case, tmp_path_factory):
         np.savez(folder / f"{name}.npz", x=data.x, y=data.y)
     save_file(case.target.state_dict(), folder / "model.safetensors")
     (folder / "cli_factory.py").write_text(FACTORY)
-    (folder / "jinja2.py").write_text("raise RuntimeError('data beside the plan were run')")
+    (folder / "jinja2.py").write_text("raise RuntimeError('data beside the plan were run')")  # by the processes below
     write_plan(folder)
     return folder
 
@@ -77,7 +71,7 @@ def write_plan(folder, name="plan.toml", **changes):
 
 @pytest.fixture(scope="module")
 def finished(project):
-    result = divulge("audit", project / "plan.toml", "--out", project / "run")
+    result = run_here("audit", project / "plan.toml", "--out", project / "run")
     assert f"target.factory: from {project / 'cli_factory.py'}" in result.stderr
     return project / "run"
 

@@ -143,7 +143,7 @@ def test_predictions_of_a_regression_model_are_warned_of():
                        recipes=["quantile-trees"], parts=parts) == []  # fmt: skip
 
 
-@pytest.mark.parametrize(("n", "columns"), [(60, 60), (200, 5), (1000, 1)])
+@pytest.mark.parametrize(("n", "columns"), [(60, 5), (200, 60), (1000, 1)])
 def test_unrelated_features_determine_nothing(n, columns):
     """Ties, heavy tails, constants and many columns; answers that are alike, saturated or in steps."""
     rng = np.random.default_rng([n, columns])

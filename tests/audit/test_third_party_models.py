@@ -123,7 +123,7 @@ def test_of_a_network_that_leaks_nothing_nothing_is_claimed(divulge, tmp_path, s
         divulge,
         tmp_path,
         f'model = "{DATA}/models/cnn_mnist_half.safetensors"\nfactory = "strangers:Tanh"',
-        ["loss", "entropy", "transductive"],
+        ["loss", "entropy"],
         members=(x[:400], y[:400]),
         **dict(zip(("nonmembers", "population"), shares(x[600:], y[600:], 400, 200), strict=True)),
     )
