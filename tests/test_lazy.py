@@ -1,7 +1,9 @@
 """Slow modules are imported at their first use, and by this one mechanism."""
 
 import ast
+import functools
 import inspect
+import itertools
 import os
 import re
 import subprocess
@@ -40,12 +42,19 @@ def test_looking_at_a_lazy_module_does_not_import_it():
     assert inspect.unwrap(lazy.module("no_such_module")).__name__ == "no_such_module"
 
 
+@functools.cache
+def trees():
+    """The syntax of every module with an import that is not at its left margin."""
+    texts = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+    indented = re.compile(r"^\s+(import|from)\s", re.MULTILINE)
+    return {path: ast.parse(text) for path, text in texts.items() if indented.search(text)}
+
+
 def test_no_function_imports_a_module():
     inside = [
         f"{path.relative_to(SOURCE)}:{node.lineno}"
-        for path in SOURCE.rglob("*.py")
-        if re.search(r"^\s+(import|from)\s", text := path.read_text(encoding="utf-8"), re.MULTILINE)
-        for function in ast.walk(ast.parse(text))
+        for path, tree in trees().items()
+        for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef)
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
@@ -54,8 +63,8 @@ def test_no_function_imports_a_module():
 
 
 def test_a_lazy_module_is_the_one_that_the_type_checker_sees():
-    for path in SOURCE.rglob("*.py"):
-        for block in ast.parse(path.read_text(encoding="utf-8")).body:
+    for path, tree in trees().items():
+        for block in tree.body:
             if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING" and block.orelse:
                 assert set(lazies(block.orelse)) <= set(typed(block.body)), path
                 for name, target in lazies(block.orelse).items():
@@ -102,18 +111,21 @@ def test_every_name_on_the_pages_is_reached_after_the_one_import():
     pages = [root / "README.md", *(root / "docs").rglob("*.md")]
     names = sorted({name for page in pages for name in re.findall(r"\bdv\.\w+(?:\.\w+)+", page.read_text("utf-8"))})
     code = (
-        "import itertools, sys\n"
-        "for _, group in itertools.groupby(sys.argv[1:], lambda name: name.split('.')[1]):\n"
-        "    for module in [m for m in sys.modules if m.split('.')[0] == 'divulge']: del sys.modules[module]\n"
-        "    import divulge as dv\n"
-        "    for name in group:\n"
-        "        try: eval(name)\n"
-        "        except dv.MissingExtraError: pass\n"
-        "        except AttributeError: print(name)\n"
+        "import sys, divulge as dv\n"
+        "for name in sys.argv[1:]:\n"
+        "    try: eval(name)\n"
+        "    except dv.MissingExtraError: pass\n"
+        "    except AttributeError: print(name)\n"
     )
-    output = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True).stdout
+
+    def unreached(names):
+        return subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True).stdout
+
     assert len(names) > 20
-    assert output == "", (
+    # A module within a package may be there because something else imported it: its names have a process of their own.
+    inner = [name for name in names if (SOURCE / "/".join(name.split(".")[1:3])).with_suffix(".py").exists()]
+    packages = [list(group) for _, group in itertools.groupby(inner, lambda name: name.split(".")[1])]
+    assert [unreached(group) for group in (names, *packages)] == [""] * (1 + len(packages)), (
         "a page names what `import divulge as dv` does not reach: correct the page or divulge/__init__.py"
     )
 
@@ -129,13 +141,13 @@ def test_commands_that_need_no_learner_do_not_load_one():
     assert output == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["TorchTarget", "CausalLM"])
-def test_a_target_whose_library_is_missing_names_the_extra(name):
+def test_a_target_whose_library_is_missing_names_the_extra():
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "import divulge as dv\n"
-        f"try: dv.targets.{name}\n"
-        "except dv.MissingExtraError as error: print(error)\n"
+        "for name in ('TorchTarget', 'CausalLM'):\n"
+        "    try: getattr(dv.targets, name)\n"
+        "    except dv.MissingExtraError as error: print(error)\n"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "torch is not installed; it comes with the extra '" in output
+    assert output.count("torch is not installed; it comes with the extra '") == 2

@@ -25,6 +25,8 @@ BOOK |= {f"regression models: {recipe.name}": recipe for recipe in regression_re
 UNITS = {"confidence": "probability", "correctness": "probability", "token_probability": "probability"}
 UNITS |= {"negative-loss": "logarithm", "label-loss": "labels", "negative-squared-loss": "errors"}
 ATTACKS_APART = {(repr(r.attack), UNITS.get(r.signal_name)): key for key, r in reversed(BOOK.items())}
+# It is that of classifiers, on errors as all the others: a network takes longer than they do together.
+ATTACKS_APART = {what: key for what, key in ATTACKS_APART.items() if key != "regression models: quantile"}
 PROBABILITIES, LOGARITHMS = ("confidence", "correctness", "token_probability"), ("negative-loss", "label-loss")
 N, Z, M, TOKENS = 200, 300, 6, 8
 
@@ -104,6 +106,11 @@ def scores(key, arguments, seed=None):
     return (attack if seed is None else attack.seeded(seed)).run(Evidence(**arguments)).scores
 
 
+@cache
+def plain_scores(key, *given, **shape):
+    return scores(key, evidence(key, *given, **shape)[0])
+
+
 def area(values, member):
     m = int(member.sum())
     return (rankdata(values)[member].sum() - m * (m + 1) / 2) / (m * (len(member) - m))
@@ -131,8 +138,8 @@ def permuted(arguments, order):
 class TestEveryRecipe:
     def test_needs_no_more_than_it_says_and_ranks_members_higher(self, key):
         # As published, a document that gains at every error has the lowest score (tests/attacks/test_documents.py).
-        arguments, member = evidence(key, 1, lift=0.3 if key in ("documents: ez", "documents: ez-out") else 2.0)
-        result = scores(key, arguments)
+        lift = 0.3 if key in ("documents: ez", "documents: ez-out") else 2.0
+        (_, member), result = evidence(key, 1, lift=lift), plain_scores(key, 1, lift=lift)
         assert result.shape == (N,)
         assert np.isfinite(result).all()
         assert area(result, member) > 0.6
@@ -159,7 +166,7 @@ class TestEveryRecipe:
             pytest.skip("made of attacks that are tested here, on games of the population alone")
         arguments, _ = evidence(key, 1, lift=2.0)
         order = np.random.default_rng(0).permutation(N)
-        before, after = scores(key, arguments)[order], scores(key, permuted(arguments, order))
+        before, after = plain_scores(key, 1, lift=2.0)[order], scores(key, permuted(arguments, order))
         if Need.FEATURES in adapt(BOOK[key].attack).needs:
             assert spearmanr(before, after).statistic > 0.9
         else:

@@ -7,7 +7,7 @@ from sklearn import linear_model
 
 import divulge as dv
 from divulge import seeds
-from divulge.attacks import Calibrated, LiRA, Residual, Threshold, Transductive, residual
+from divulge.attacks import Calibrated, LiRA, Residual, Threshold, Transductive
 
 N = 2000
 
@@ -122,16 +122,6 @@ def test_a_constant_score_stays_constant():
     evidence, _ = case(10)
     flat = dv.Evidence(np.ones(N), features=evidence.features, labels=evidence.labels)
     assert np.abs(Residual(Threshold()).score(flat)).max() == 0
-
-
-def test_wide_features_are_reduced_to_their_leading_directions():
-    rng = np.random.default_rng(11)
-    wide = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 60))
-    directions = residual.leading(wide, 2)
-    assert directions.shape == (300, 2)
-    centred = wide - wide.mean(0)
-    np.testing.assert_allclose(directions @ directions.T, centred @ centred.T, atol=1e-8)
-    assert residual.leading(wide, 60) is not directions
 
 
 @pytest.mark.parametrize(

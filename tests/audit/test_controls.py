@@ -47,9 +47,8 @@ def finding(audit):
     return next((each for each in audit.about.findings if each.check == CHECK), None)
 
 
-@pytest.mark.parametrize("outsiders", [draw_other_labels, draw_moved])
-def test_leak_is_found_although_nonmembers_are_of_another_kind(outsiders):
-    audit = audit_forest(leaks=True, outsiders=outsiders, seed=5)
+def test_leak_is_found_although_nonmembers_are_of_another_kind():
+    audit = audit_forest(leaks=True, outsiders=draw_moved, seed=5)
     assert audit.about.measured(BlindBaseline).confounded
     assert audit.verdict.answer == "leak found"
     assert all(ruling.state != "kept" for ruling in gate(audit, "auc:0.99"))

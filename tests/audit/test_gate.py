@@ -239,23 +239,6 @@ def test_a_failed_assertion_says_first_and_once_why_nothing_can_be_ruled():
         assert rulings
 
 
-@pytest.mark.parametrize(
-    ("metric", "limit", "allowed"),
-    [
-        ("auc", 0.0, False), ("auc", 1e-9, True), ("auc", 0.999, True), ("auc", 1.0, False),
-        ("advantage", 0.0, True), ("advantage", -1e-9, False), ("advantage", 1.0, False), ("advantage", 0.99, True),
-        ("epsilon", 0.0, True), ("epsilon", 50.0, True), ("epsilon", np.inf, False), ("epsilon", np.nan, False),
-        ("tpr@fpr=0.01", 0.0, False), ("tpr@fpr=0.01", 0.5, True), ("tpr@fpr=0.01", 1.0, False),
-    ],
-)  # fmt: skip
-def test_a_limit_that_every_model_keeps_or_none_can_is_refused(metric, limit, allowed):
-    if allowed:
-        assert Limit.parse(f"{metric}:{limit!r}") == Limit(metric, limit)
-        return
-    with pytest.raises(dv.InputError, match=f"the limit of {metric} must lie in"):
-        Limit(metric, limit)
-
-
 def audit_in_doubt(code):
     """An audit of a model that leaks nothing, whose verdict is undecided for this reason."""
     rng, members = np.random.default_rng(3), sizes(300, 300)

@@ -41,7 +41,7 @@ RECIPES = ["loss", "transductive", "quantile", "quantile-trees"]
 
 
 def test_attacks_learn_from_given_features_what_records_do_not_show():
-    target, parts, features = _draw(0, leak=3.0, population=900)
+    target, parts, features = _draw(0, leak=3.0, population=450)
     without = dv.audit(target, **parts, recipes=RECIPES)
     with_features = dv.audit(target, **parts, recipes=RECIPES, features=features)
     for name in ("transductive", "quantile", "quantile-trees"):
@@ -58,9 +58,8 @@ def test_features_are_joined_to_the_records_own_components():
     assert record_features(wide, np.arange(3 * N) >= 2 * N, 0).shape == (3 * N, 3 + 48)
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_models_that_leak_nothing_stay_innocent_with_features(seed):
-    target, parts, features = _draw(10 + seed, leak=0.0)
+def test_models_that_leak_nothing_stay_innocent_with_features():
+    target, parts, features = _draw(11, leak=0.0)
     verdict = dv.audit(target, **parts, recipes=RECIPES, features=features).verdict
     assert verdict.answer in ("no leak found", "too little data to say")
 

@@ -12,6 +12,8 @@ from divulge.recipes import Recipe, label_recipes
 from divulge.signals import BoundaryDistance
 from divulge.targets import Metered
 
+pytestmark = pytest.mark.usefixtures("scores_alone")
+
 
 def records(seed, n):
     rng = np.random.default_rng(seed)

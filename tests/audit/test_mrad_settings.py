@@ -8,6 +8,8 @@ import divulge as dv
 from divulge import signals
 from divulge.recipes import MRAD
 
+pytestmark = pytest.mark.usefixtures("scores_alone")
+
 
 def test_a_target_without_gradients_is_audited_in_a_black_box():
     rng = np.random.default_rng(0)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -73,27 +72,11 @@ def assert_same(result, expected):
         )
 
 
-def groups_with_every_pair(n, size=8):
-    """Groups of at most ``size`` of ``n`` numbers, such that any two stand in a group together."""
-    waiting = dict.fromkeys(combinations(range(n), 2))
-    while waiting:
-        group = list(next(iter(waiting)))
-        while len(group) < min(size, n):
-            news = [sum((min(row, i), max(row, i)) in waiting for i in group) for row in range(n) if row not in group]
-            rows = [row for row in range(n) if row not in group]
-            group.append(rows[int(np.argmax(news))])
-        for pair in combinations(sorted(group), 2):
-            waiting.pop(pair, None)
-        yield group
-
-
 def assert_own(book, run):
-    """Every recipe alone, with every other in a group of at most eight, and all together forwards and backwards."""
+    """Every recipe alone, beside half of the others, and beside all of them in either order."""
     expected = {recipe.name: run([recipe]) for recipe in book}
-    for i, group in enumerate(groups_with_every_pair(len(book))):
-        assert_same(run([book[row] for row in (group if i % 2 else group[::-1])]), expected)
-    assert_same(run(book), expected)
-    assert_same(run(book[::-1]), expected)
+    for some in (book, book[::-1], book[::2], book[1::2][::-1]):
+        assert_same(run(some), expected)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,10 +25,9 @@ def partial_run(case, tmp_path_factory):
     return case.audit(options=dv.AuditOptions(known=KNOWN_MASK), recipes=(*NAMES, "loss", "gap"), fpr=(0.05,), out=out)
 
 
-# MRAD is what it is: here its interval need not exclude chance.
-@pytest.mark.parametrize("recipe", [name for name in NAMES if name != "mrad"])
-def test_orientation_every_recipe_finds_members_from_part_of_the_record(partial_run, recipe):
-    assert partial_run[recipe].auc.low > 0.5, partial_run[recipe].auc
+def test_orientation_every_recipe_finds_members_from_part_of_the_record(partial_run):
+    """MRAD is what it is: here its interval need not exclude chance."""
+    assert [name for name in NAMES if name != "mrad" and partial_run[name].auc.low <= 0.5] == []
 
 
 def test_mrad_is_run_and_counted(partial_run):
@@ -75,6 +74,7 @@ def test_the_report_names_share_imputer_and_queries(partial_run):
     assert load(partial_run.path).about.settings.partial.draws == 8
 
 
+@pytest.mark.usefixtures("scores_alone")
 def test_every_record_may_have_a_mask_of_its_own(case):
     result = case.audit(
         options=dv.AuditOptions(known="values:0.5:each"), recipes=("partial-loss",), fpr=(0.05,), seed=2
@@ -88,10 +88,8 @@ def test_every_record_may_have_a_mask_of_its_own(case):
         np.testing.assert_array_equal(result.scores["partial-loss"], result_again.scores["partial-loss"])
 
 
-@pytest.mark.parametrize("known_mask", [KNOWN_MASK, np.random.default_rng(0).random((400, 12)) < 0.8])
-def test_unknown_values_never_matter(case, known_mask):
-    known_mask = known_mask | (np.arange(12) == 0)
-    rows = np.broadcast_to(known_mask, (400, 12))
+def test_unknown_values_never_matter(case):
+    known_mask = rows = (np.random.default_rng(0).random((400, 12)) < 0.8) | (np.arange(12) == 0)
 
     def scores(garbage):
         rng = np.random.default_rng(garbage)
@@ -114,6 +112,7 @@ def test_unknown_values_never_matter(case, known_mask):
         np.testing.assert_array_equal(first_scores[name], second_scores[name])
 
 
+@pytest.mark.usefixtures("scores_alone")
 def test_everything_known_falls_back_and_says_so(case):
     result = case.audit(options=dv.AuditOptions(known="share:1"), recipes=("partial-loss", "mrad"), fpr=(0.05,))
     on_whole_records = case.audit(recipes=("loss",), fpr=(0.05,))
@@ -122,6 +121,7 @@ def test_everything_known_falls_back_and_says_so(case):
     assert "every value is known: these are attacks on whole records" in result.warnings[0]
 
 
+@pytest.mark.usefixtures("scores_alone")
 def test_the_imputer_can_be_chosen(case):
     def zero(x, known_mask, labels, auxiliary, rng):
         return np.where(known_mask, x, 0.0)
@@ -136,6 +136,7 @@ def test_the_imputer_can_be_chosen(case):
     assert not np.array_equal(results["zero"]["partial-loss"].scores, results["mean"]["partial-loss"].scores)
 
 
+@pytest.mark.usefixtures("scores_alone")
 def test_dropped_duplicates_take_their_masks_with_them(case):
     mixed = dv.Records(np.r_[case.members.x[:5], case.nonmembers.x], np.r_[case.members.y[:5], case.nonmembers.y])
     known_mask = np.random.default_rng(0).random((405, 12)) < 0.8
@@ -198,7 +199,7 @@ def test_candidates_among_the_auxiliary_records_are_refused(case):
 def test_several_shares_in_one_report(case, tmp_path):
     outcome = over_shares(
         case.target,
-        known=["share:0.5", "share:0.8", "share:1"],
+        known=["share:0.8", "share:1"],
         out=tmp_path / "run",
         options=dv.AuditOptions(pool=tmp_path / "pool"),
         **case.arguments(recipes=("partial-loss", "partial-learned"), fpr=(0.05,)),
@@ -206,7 +207,7 @@ def test_several_shares_in_one_report(case, tmp_path):
     # All have the same models, which saw no candidate.
     assert len(list((tmp_path / "pool").glob("*.safetensors"))) == case.references.count
     assert not (tmp_path / "run" / "pool").exists()
-    assert [result.about.settings.partial.share for result in outcome] == [0.5, pytest.approx(10 / 12), 1.0]
+    assert [result.about.settings.partial.share for result in outcome] == [pytest.approx(10 / 12), 1.0]
     html = (tmp_path / "run" / "report.html").read_text()
     for words in (
         "AUC by known share",
@@ -219,19 +220,15 @@ def test_several_shares_in_one_report(case, tmp_path):
             assert formatting.format_estimate(result[recipe].auc) in html
             rate = formatting.format_percent_estimate(result[recipe].tpr_at_fpr(0.05))
             assert rate.replace(" %", "\N{NO-BREAK SPACE}%") in html
+    in_memory = over_shares(case.target, known=["share:1"], **case.arguments(recipes=("partial-loss",), fpr=(0.05,)))
+    assert in_memory[0].path is None
     with pytest.raises(dv.InputError, match="at least 1 mask"):
         over_shares(case.target, known=[], **case.arguments())
     with pytest.raises(dv.InputError, match=r"got a list of 2; divulge\.auditing\.over_shares"):
         dv.audit(case.target, options=dv.AuditOptions(known=["share:0.5", "share:1"]), **case.arguments())
 
 
-def test_several_shares_need_no_directory(case):
-    arguments = case.arguments(recipes=("partial-loss",), fpr=(0.05,))
-    outcome = over_shares(case.target, known=["share:0.5", "share:1"], **arguments)
-    assert [result.about.settings.partial.share for result in outcome] == [0.5, 1.0]
-    assert outcome[0].path is None
-
-
+@pytest.mark.usefixtures("scores_alone")
 def test_fewer_auxiliary_records_than_columns_is_said(case):
     result = case.audit(
         options=dv.AuditOptions(known=KNOWN_MASK),

@@ -114,13 +114,12 @@ def test_scores_do_not_depend_on_the_unit_of_y(sets):
         np.testing.assert_allclose(runs[0].scores[recipe], runs[1].scores[recipe], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.usefixtures("scores_alone")
 @pytest.mark.parametrize(
     ("scale", "estimator"),
     [
-        (2.0**30, RandomForestRegressor(8, random_state=0)),
         (-1.0, RandomForestRegressor(8, random_state=0)),
-        (2.0**-30, KNeighborsRegressor(2)),  # trees of scikit-learn do not split where the variance is below 2e-16
-        (2.0**200, KNeighborsRegressor(2)),
+        (2.0**200, KNeighborsRegressor(2)),  # trees of scikit-learn know no such values
     ],
 )
 def test_no_attack_depends_on_the_unit_of_y(scale, estimator):
@@ -295,7 +294,8 @@ def test_what_does_not_fit_is_refused(target, options, message, sets):
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-@pytest.mark.parametrize("model_type", ["estimator", "pipeline", "lightgbm", "xgboost", "catboost"])
+@pytest.mark.usefixtures("scores_alone")
+@pytest.mark.parametrize("model_type", ["estimator", "pipeline", "xgboost"])
 def test_references_are_clones_of_an_estimator(model_type, sets, tmp_path):
     target, _ = make_target(model_type, sets["members"], tmp_path)
     options = {

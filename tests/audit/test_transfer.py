@@ -15,6 +15,8 @@ from divulge.attacks import Calibrated, Need, Substitute, Threshold
 from divulge.recipes import Recipe, advise
 from divulge.targets import Metered
 
+pytestmark = pytest.mark.usefixtures("scores_alone")
+
 
 def records(seed, n, columns=6):
     rng = np.random.default_rng(seed)

@@ -15,7 +15,6 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
-    StackingClassifier,
     StackingRegressor,
     VotingClassifier,
 )
@@ -35,11 +34,10 @@ from divulge import targets
 from divulge.errors import InputError
 from divulge.references import Custom, Train, clones
 from divulge.references.clones import CloneTraining, clone_as_trained, clone_estimator, digest_estimator, train_clone
-from divulge.results import ClassifierFit
 from divulge.targets import SklearnTarget
 from divulge.targets.estimators import describe_estimator
 
-pytestmark = pytest.mark.usefixtures("records_compared_once")
+pytestmark = pytest.mark.usefixtures("scores_alone")
 
 
 def draw(n, seed, classes=2):
@@ -69,7 +67,7 @@ def libraries():
     }
 
 
-@pytest.mark.parametrize("name", ["forest", "pipeline", "lightgbm", "xgboost", "catboost"])
+@pytest.mark.parametrize("name", ["pipeline", "lightgbm", "xgboost", "catboost"])
 def test_references_without_make_model_are_clones_of_the_target(name):
     target = fitted(libraries()[name])
     result = dv.audit(target, **SETS, recipes=["lira"], references=Train(count=2), fpr=[0.05])
@@ -194,7 +192,6 @@ def real_valued(records):
 NESTED = {
     "search": lambda: GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 3]}, cv=KFold(3, shuffle=True)),
     "calibrated": lambda: CalibratedClassifierCV(DecisionTreeClassifier(max_depth=3), cv=KFold(3, shuffle=True)),
-    "stack": lambda: StackingClassifier([("a", DecisionTreeClassifier()), ("b", GaussianNB())], cv=2),
     "vote": lambda: VotingClassifier([("a", DecisionTreeClassifier()), ("b", GaussianNB())], voting="soft"),
     "stack of regressors": lambda: StackingRegressor([("a", RandomForestRegressor(3)), ("b", Ridge())], cv=2),
     "target that is transformed": lambda: TransformedTargetRegressor(
@@ -320,7 +317,6 @@ def test_a_vote_by_majority_is_audited_by_its_labels_and_has_references(tmp_path
     target = make_pipeline(StandardScaler(), voting).fit(sets["members"].x, names[SETS["members"].y])
     result = dv.audit(target, **sets, recipes=["correct", "correct-calibrated"], references=Train(count=2), fpr=[0.05])
     right = target.predict(SETS["members"].x) == names[SETS["members"].y]
-    assert result.about.measured(ClassifierFit).accuracy.members.value == right.mean()
     assert 0.5 < result["correct"].auc.value < 1
     with pytest.raises(InputError, match="labels alone"):
         dv.audit(target, **sets, recipes=["loss"], fpr=[0.05])
@@ -466,9 +462,16 @@ def test_the_key_tells_functions_of_one_line_apart():
     assert len(set(digests)) == len(digests)
 
 
-@pytest.mark.parametrize("threads", [None, 3])
-@pytest.mark.parametrize("library", ["sklearn", "lightgbm", "xgboost", "catboost"])
-@pytest.mark.parametrize("is_step", [False, True])
+@pytest.mark.parametrize(
+    ("library", "threads", "is_step"),
+    [
+        ("sklearn", 3, True),
+        ("lightgbm", 3, False),
+        ("xgboost", None, True),
+        ("catboost", 3, True),
+        ("catboost", None, False),
+    ],
+)
 def test_a_clone_has_one_thread_and_its_own_seed_whatever_was_set(library, threads, is_step):
     if library == "catboost":
         catboost = pytest.importorskip("catboost")

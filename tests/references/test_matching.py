@@ -13,7 +13,7 @@ from torch import nn
 
 import divulge as dv
 from divulge.errors import InputError
-from divulge.references import Train, engines, fitting, matching, network_training, stacked
+from divulge.references import Train, engines, fitting, matching
 from divulge.results import ReferenceComparison
 
 
@@ -32,6 +32,8 @@ def draw(n, seed):
 
 
 SETTINGS = {"epochs": 3, "optimizer": "adam", "batch_size": 32}
+pytestmark = pytest.mark.usefixtures("records_compared_once")
+
 SETS = {"members": draw(80, 0), "nonmembers": draw(80, 1), "population": draw(240, 2)}
 FAR_TARGET = dv.targets.CallableTarget(lambda x: x[:, :3])
 
@@ -293,36 +295,14 @@ def test_stored_models_keep_their_keys_where_the_new_settings_are_not_used():
     assert "stop_after" in dict(pool.list_settings(Train(make, stop_after=2)))
 
 
-def test_hooks_stop_a_training():
-    data = network_training.TrainingData(*(__import__("torch").zeros(8, 6), __import__("torch").zeros(8).long()))
-    epochs = []
-    hook = lambda epoch, module: epochs.append(epoch) or epoch == 2  # noqa: E731
-    network_training.train_by_sgd(Train(make, epochs=5), data, np.arange(8), 0, after_epoch=hook)
-    job = fitting.Job(0, 0, np.arange(8), "")
-    stacked.train_stack(Train(make, epochs=5), data, [job], lambda job, share: None, hook)
-    assert epochs == [1, 2, 1, 2]
-    stopping = Train(make, epochs=5, stop_at_accuracy=0.01)
-    shown = []
-    hook = lambda epoch, module: shown.append(epoch)  # noqa: E731
-    network_training.train_by_sgd(stopping, data, np.arange(8), 0, after_epoch=hook)
-    stacked.train_stack(stopping, data, [job], lambda job, share: None, hook)
-    assert shown == [1, 1]  # the epoch in which a training reaches its accuracy is its last
-
-
 @pytest.mark.parametrize(
     ("match", "settings"),
     [
         ({"epochs": [2, 1], "stop_after": [1]}, {}),
         ({"stop_after": [None, 1, 2]}, {"schedule": "cosine"}),
-        ({"stop_after": [1, 2], "lr": [0.1, 0.01]}, {"stop_after": 1, "schedule": "linear"}),
-        ({"epochs": [2, 3]}, {"stop_at_accuracy": 0.5}),
         ({"epochs": [2, 3], "privacy": [None, dv.references.Private(1.0)]}, {}),
-        ({"epochs": [2, 3], "schedule": ["constant", "linear"]}, {}),
         ({"epochs": [2, 3], "stop_at_accuracy": [0.1, 1.0]}, {}),
-        ({"lr": [0.1], "batch_size": [16, 64]}, {"privacy": dv.references.Private(1.0)}),
-        ("auto", {}),
         ("auto", {"stop_after": 1, "schedule": "linear"}),
-        ("auto", {"privacy": dv.references.Private(1.0)}),
     ],
 )
 def test_no_more_models_are_trained_than_are_forecast(match, settings):
@@ -345,20 +325,3 @@ def test_no_more_models_are_trained_than_are_forecast(match, settings):
     plans = matching.plan_epochs(references)
     assert sum(plan.trial_epochs for plan in plans) == n_epochs
     assert max(plan.longest for plan in plans) == matching.longest_training(references)
-
-
-@pytest.mark.parametrize("epochs", [1, 3, 10, 200])
-@pytest.mark.parametrize(("count", "trials"), [(1, 1), (2, 2), (16, 2)])
-def test_epochs_are_counted_of_all_trials(epochs, count, trials):
-    def planned(**options):
-        return matching.count_trials(Train(make, count, epochs=epochs, **options))
-
-    assert planned() == (0, 0)
-    # Eight settings for twice the epochs each, and once more for four times as many.
-    assert planned(match="auto") == (9 * trials, (8 * 2 + 4) * epochs * trials)
-    assert planned(match={"lr": [0.1, 0.01, 1e-3]}) == (3 * trials, 3 * epochs * trials)
-    # Epochs of a constant rate are moments of one training.
-    assert planned(match={"lr": [0.1, 0.01], "epochs": [2, 40, 7]}) == (2 * trials, 2 * 40 * trials)
-    assert matching.longest_training(Train(make, count, epochs=epochs)) == epochs
-    assert matching.longest_training(Train(make, count, epochs=epochs, match="auto")) == 4 * epochs
-    assert matching.longest_training(Train(make, count, epochs=epochs, match={"epochs": [2, 7]})) == 7

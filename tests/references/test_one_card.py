@@ -34,12 +34,11 @@ def test_models_on_a_card_are_those_of_the_cpu(fit, networks):
     np.testing.assert_allclose(on_card.outputs[0], fit(train).outputs[0], atol=1e-5)
 
 
-@pytest.mark.parametrize("goal", [None, 0.999])
-def test_an_epoch_of_a_stack_waits_for_the_card_once(fit, networks, records, goal):
+def test_an_epoch_of_a_stack_waits_for_the_card_once(fit, networks, records):
     """However many networks there are, and however many tensors each has."""
     even = records[np.arange(200)]  # all models in one stack
     for count in (2, 12):
-        train = Train(networks.mlp, count, lr=1e-3, stop_at_accuracy=goal, engine="stacked")
+        train = Train(networks.mlp, count, lr=1e-3, stop_at_accuracy=0.999, engine="stacked")
         n_waits = [len(fit_on_card(fit, replace(train, epochs=epochs), data=even)[1].waits) for epochs in (2, 7)]
         assert n_waits[1] - n_waits[0] == 5
 
@@ -181,12 +180,13 @@ def test_a_stack_is_halved_until_it_fits_and_the_next_begins_there(fit, networks
     assert (fit(train, data=even).outputs[0] == expected).all() or name == "own"
 
 
-def test_a_stack_that_does_not_fit_is_timed_as_wide_as_it_will_be(fit, networks, records):
-    train = Train(networks.own, 8, epochs=200, batch_size=100, device="cpu", workers=1)
+def test_a_stack_that_does_not_fit_is_timed_as_wide_as_it_will_be(fit, networks, records, monkeypatch):
+    monkeypatch.setattr(network_learner, "TRIAL_BATCHES", 1)
+    train = Train(networks.own, 5, epochs=140, batch_size=100, device="cpu", workers=1)
     with cards.SmallMemory(3 * 100 * 36 * 4):
         engine = fit(train, data=records[np.arange(200)]).engine
     assert "in a stack of " in engine
-    assert "in a stack of 8" not in engine
+    assert "in a stack of 5" not in engine
 
 
 @pytest.mark.parametrize("settings", [{"engine": "stacked"}, {"engine": "serial"}, {"privacy": Private(1.0, 1.0)}])

@@ -310,32 +310,3 @@ def test_commands(pool):
 def test_only_the_owner_may_read_or_write_the_lock_of_a_pool(pool):
     with pool.lock():
         assert stat.S_IMODE((pool.path / ".lock").stat().st_mode) == 0o600
-
-
-def test_a_mark_is_a_file_with_its_content_and_no_link_or_folder(pool, tmp_path):
-    marker = pool.path / ".divulge-pool"
-    assert pool._has_marker()
-    content = marker.read_bytes()
-    marker.rename(tmp_path / "mark")
-    assert not pool._has_marker()
-    marker.symlink_to(tmp_path / "mark")
-    assert not pool._has_marker()
-    marker.unlink()
-    marker.mkdir()
-    assert not pool._has_marker()
-    marker.rmdir()
-    marker.write_text(json.dumps({"divulge": "pool", "format": 2}))
-    assert not pool._has_marker()
-    marker.write_bytes(content)
-    assert pool._has_marker()
-
-
-def test_a_description_is_a_file_of_this_key_and_no_link(pool, tmp_path):
-    assert pool._has_description("aa")
-    assert not pool._has_description("dd")
-    path = pool.path / "aa.json"
-    path.rename(tmp_path / "aa.json")
-    path.symlink_to(tmp_path / "aa.json")
-    assert not pool._has_description("aa")
-    (pool.path / "dd.json").write_bytes((pool.path / "bb.json").read_bytes())
-    assert not pool._has_description("dd")

@@ -97,15 +97,6 @@ def test_zeroth_order_estimates_come_to_the_gradient(target, auxiliary, partial)
     assert (result[partial.known] == 0).all()
 
 
-def test_batches_of_directions_change_nothing(target, auxiliary, partial, monkeypatch):
-    start = completion.Mean().fit(auxiliary).complete(partial)[0]
-    expected = mrad.Gradients("black", 3).compute(target, start[:9], partial.y[:9], partial.known[:9], 0)
-    monkeypatch.setattr(mrad, "_BATCH", 2 * 3 * 8 * 9)
-    np.testing.assert_allclose(
-        mrad.Gradients("black", 3).compute(target, start[:9], partial.y[:9], partial.known[:9], 0), expected
-    )
-
-
 @pytest.mark.parametrize(("iterations", "directions"), [(1, 5), (3, 2)])
 def test_black_box_queries_are_counted(target, auxiliary, partial, iterations, directions):
     meter = Metered(target)
@@ -229,17 +220,6 @@ def test_classes_lie_together_in_the_contrastive_latent(auxiliary, records):
     )
 
 
-def test_pairs_of_a_class_are_drawn_together_and_others_pushed_to_the_margin():
-    """D² for pairs of one class, max(0, m - D)² for others; pairs are of the first half with the second."""
-    latent = torch.tensor(
-        [[0.0, 0.0], [1.0, 0.0], [5.0, 0.0], [0.0, 0.0], [3.0, 4.0], [1.0, 0.5], [5.0, 30.0], [2.0, 0.0]]
-    )
-    classes = torch.tensor([0, 0, 1, 1, 0, 1, 0, 0])
-    contrastive = mrad.Contrastive(margin=10.0)
-    expected = np.mean([5.0**2, (10 - 0.5) ** 2, 0.0, (10 - 2.0) ** 2])
-    assert float(contrastive._pairs(latent, classes)) == pytest.approx(expected, abs=1e-4)
-
-
 def test_the_shadow_ratio_is_the_shadows_mean_deviation_over_the_targets(target, auxiliary, partial):
     """δ_s / δ and not its inverse, with shadows that differ from the target and from each other."""
     networks = []
@@ -252,25 +232,6 @@ def test_the_shadow_ratio_is_the_shadows_mean_deviation_over_the_targets(target,
     )
     values = MRAD(detector="gradient-norm").fit(auxiliary).measure(target, partial, shadows=networks)
     np.testing.assert_allclose(values, (first_shadow + second_shadow) / 2 / target_norm)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"step": 0.0}, "step: must lie in"),
-        ({"iterations": 0}, "iterations: must be at least 1"),
-        ({"access": "grey"}, "access: 'grey' is unknown"),
-        ({"start": "mean"}, "start: 'mean' is unknown"),
-        ({"directions": 0}, "directions: must be at least 1"),
-        ({"epsilon": 0.0}, "epsilon: must lie in"),
-        ({"clip": (1.0, 0.0)}, "clip: "),
-        ({"detector": "cad"}, "did you mean 'cade'"),
-        ({"limit": 0}, "limit: must be at least 1"),
-    ],
-)
-def test_bad_settings(settings, message):
-    with pytest.raises(dv.InputError, match=message):
-        MRAD(**settings)
 
 
 def test_rights_that_a_target_does_not_give(auxiliary, partial):

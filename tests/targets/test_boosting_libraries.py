@@ -9,6 +9,8 @@ from scipy import special
 import divulge as dv
 from divulge import plan
 
+pytestmark = pytest.mark.usefixtures("scores_alone")
+
 
 def make_patients(n, seed):
     rng = np.random.default_rng(seed)

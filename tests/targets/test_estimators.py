@@ -1,15 +1,13 @@
 """Steps of estimators as targets: votes, names, frames, categories and types, against their definitions."""
 
-import datetime as dt
 import types
 
 import numpy as np
-import polars as pl
 import pytest
 
 import divulge as dv
 from divulge.errors import InputError
-from divulge.targets import SklearnRegressor, SklearnTarget, estimators, fitted_frames
+from divulge.targets import SklearnRegressor, SklearnTarget, estimators
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("sklearn")
@@ -131,83 +129,8 @@ def encoder(*categories, **attributes):
     return made(categories_=[np.array(each, dtype=object) for each in categories], **attributes)
 
 
-@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
-def test_columns_are_given_as_the_encoders_know_them(library):
-    frame = library({"a": [1, 2], "b": ["x", "y"], "c": [1.5, 2.5]})
-    restored = fitted_frames.restore_types(encoder(["1", "2"], ["x"], [1.5]), frame)
-    assert list(restored["a"]) == ["1", "2"]
-    assert list(restored["b"]) == ["x", "y"]
-    assert list(restored["c"]) == [1.5, 2.5]
-    with pytest.raises(InputError, match="column 'b' holds texts, and the target was fitted on numbers such as '1'"):
-        fitted_frames.restore_types(encoder([1], [1], [1]), frame)
-    assert fitted_frames.restore_types(encoder(["1"], ["x"]), frame) is frame  # of other columns
-    assert fitted_frames.restore_types(encoder([1], ["x"], [True, False]), frame) is frame
-    gaps = library({"a": ["1", None]})
-    assert next(iter(fitted_frames.restore_types(encoder([1, 2]), gaps)["a"])) == 1.0
-    array = np.zeros((2, 2))
-    assert fitted_frames.restore_types(encoder(["1"]), array) is array
-
-
-def test_missing_values_are_what_they_were_to_each_encoder():
-    frame = pd.DataFrame({"a": ["x", None], "b": ["x", np.nan], "c": ["x", "y"], "d": [1.0, np.nan]}, dtype=object)
-    fitted = encoder(["x", np.nan], ["x", None], ["x", None], ["x"])
-    restored = fitted_frames.restore_missing(fitted, frame)
-    assert isinstance(restored["a"][1], float)
-    assert restored["b"][1] is None
-    assert restored["c"].tolist() == ["x", "y"]
-    assert frame["a"][1] is None
-    numbers = pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, np.nan]})
-    restored = fitted_frames.restore_missing(encoder([1.0, np.nan], [1.0, None]), numbers)
-    assert restored["a"].dtype == float
-    assert restored["b"].dtype == object
-    assert restored["b"][1] is None
-    polars = pl.DataFrame({"a": [None]})
-    assert fitted_frames.restore_missing(fitted, polars) is polars
-
-
 def imputer(kind="O", missing=np.nan, count=1):
     return made(statistics_=[0] * count, _fit_dtype=np.dtype(kind), missing_values=missing)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "library"),
-    [
-        (encoder(["x", np.nan]), "pandas"),
-        (encoder(["x", None]), "polars"),
-        (encoder(["x", None], [np.nan]), "pandas"),
-        (encoder(["x"]), None),
-        (imputer(missing=None), "polars"),
-        (imputer(), "pandas"),
-        (imputer("f"), None),
-        (encoder([dt.date(2020, 1, 1)]), "pandas"),
-        (encoder([dt.datetime(2020, 1, 1)]), None),
-        (made(booster_=made(pandas_categorical=[])), "pandas"),
-        (made(booster_=made(pandas_categorical=None)), None),
-        (made(get_booster=len, enable_categorical=True), "pandas"),
-        (made(get_booster=len, enable_categorical=False), None),
-        (made(get_booster=len), None),
-        (made(get_cat_feature_indices=lambda: [0]), "pandas"),
-        (made(get_cat_feature_indices=list), None),
-        (made(), None),
-    ],
-)
-def test_the_library_of_frames_is_shown_by_encoders(estimator, library):
-    assert fitted_frames.fitted_frame_library(estimator) == library
-
-
-@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
-@pytest.mark.parametrize(("kind", "is_number"), [("f", True), ("i", True), ("b", True), ("O", False)])
-def test_truth_values_with_gaps_are_numbers_where_an_imputer_met_numbers(library, kind, is_number):
-    values = [True, None, False]
-    frame = library({"a": values, "b": [True, False, True]})
-    if library is pd.DataFrame:
-        frame = frame.astype({"a": object})
-    restored = fitted_frames.restore_numbers(imputer(kind, count=2), frame)
-    if is_number:
-        np.testing.assert_array_equal(np.asarray(restored["a"], dtype=float), [1.0, np.nan, 0.0])
-    else:
-        assert list(restored["a"]) == values
-    assert list(restored["b"]) == [True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -21,24 +21,6 @@ def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path):
         load(str(tmp_path / "none"))
 
 
-def test_a_name_on_the_hub_is_looked_up_there(monkeypatch, tmp_path):
-    from divulge.targets import pretrained
-
-    lookups = []
-
-    def from_pretrained(location, **options):
-        lookups.append((location, options.get("revision"), options.get("device_map")))
-        raise OSError("offline")
-
-    monkeypatch.setattr(pretrained.transformers_utils, "find_adapter_config_file", lambda *_, **options: None)
-    monkeypatch.setattr(pretrained, "_reject_unsafe_config", lambda *_: None)
-    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", from_pretrained)
-    for name, options in (("hf:a/model", {}), ("hf:a/model@v2", {"device": "map"}), (str(tmp_path), {"device": "cpu"})):
-        with pytest.raises(InputError, match="model"):
-            load(name, **options)
-    assert lookups == [("a/model", None, None), ("a/model", "v2", "auto"), (str(tmp_path), None, None)]
-
-
 @pytest.mark.parametrize(
     ("config", "model_class"),
     [

@@ -1,4 +1,4 @@
-"""Steps of networks as targets: gradients, devices, adapters, configurations and folders, against their definitions."""
+"""Networks as targets: gradients, devices, quantised weights, lengths, and folders of SACRO."""
 
 import types
 
@@ -13,9 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 from divulge.targets import (  # noqa: E402
     language_models,
-    pretrained,
     sacro_folders,
-    text_classifiers,
     torch_modules,
 )
 
@@ -28,70 +26,12 @@ def net(outputs=4, bias=True):
     return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, outputs, bias=bias))
 
 
-def naive_log_norms(module, x, y):
-    """Of each record: the norm of the gradient of its loss in the last layer, and in all parameters."""
-    last = list(module[-1].parameters())
-    norms = []
-    for record, label in zip(torch.from_numpy(x).double(), y, strict=True):
-        module.zero_grad()
-        logits = module(record[None])
-        if logits.shape[1] == 1:
-            logits = torch.cat([torch.zeros_like(logits), logits], dim=1)
-        torch.nn.functional.cross_entropy(logits, torch.tensor([label])).backward()
-        squares = [sum(float(p.grad.square().sum()) for p in part) for part in (last, module.parameters())]
-        norms.append(np.log(squares) / 2)
-    return np.array(norms)
-
-
-@pytest.mark.parametrize("outputs", [1, 2, 4])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("batch_size", [3, 1024])
-def test_gradient_norms_are_those_of_backpropagation(outputs, bias, batch_size):
-    module, labels = net(outputs, bias).double(), Y % max(outputs, 2)
-    target = targets.TorchTarget(module, device="cpu", batch_size=batch_size)
-    norms = target.gradient_norms(dv.Records(X, labels))
-    np.testing.assert_allclose(norms, naive_log_norms(module, X, labels), rtol=1e-5, atol=1e-6)
-
-
 def test_every_part_of_a_network_trains_as_before_after_it_was_asked():
     network = torch.nn.Sequential(net(), torch.nn.Dropout(), torch.nn.Sequential(torch.nn.Dropout()))
     network[1].eval()
     before = [part.training for part in network.modules()]
     targets.adapt(network, device="cpu").logits(dv.Records(X))
     assert [part.training for part in network.modules()] == before
-
-
-def test_the_gradient_in_the_logits_is_probability_less_truth():
-    logits = np.random.default_rng(0).normal(0, 3, (6, 4))
-    labels = np.array([0, 1, 2, 3, 0, 1])
-    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    expected = p - np.eye(4)[labels]
-    length, direction = torch_modules.logit_gradients(logits, labels)
-    np.testing.assert_allclose(np.exp(length)[:, None] * direction, expected, atol=1e-12)
-    np.testing.assert_allclose((direction**2).sum(axis=1), 1.0)
-    sure = torch_modules.logit_gradients(np.array([[1e4, 0.0]]), np.array([0]))
-    assert sure[0][0] == pytest.approx(-1e4 + np.log(2) / 2)
-
-
-def test_a_module_whose_last_layer_is_not_its_output_has_no_gradient_norms():
-    class Scaled(torch.nn.Module):
-        def __init__(self, factor):
-            super().__init__()
-            self.layer, self.factor = torch.nn.Linear(3, 4), factor
-
-        def forward(self, x):
-            return self.factor * self.layer(x)
-
-    with pytest.raises(InputError, match="its outputs are not those of its last linear layer"):
-        targets.TorchTarget(Scaled(3.0), device="cpu").gradient_norms(dv.Records(X, Y))
-    targets.TorchTarget(Scaled(1.0), device="cpu").gradient_norms(dv.Records(X, Y))
-    with pytest.raises(InputError, match="Flatten has no linear layer"):
-        targets.TorchTarget(torch.nn.Flatten(), device="cpu").head(dv.Records(X, Y))
-    unused = torch.nn.Sequential(torch.nn.Identity())
-    unused.extra = torch.nn.Linear(2, 2)
-    unused.forward = lambda x: x
-    with pytest.raises(InputError, match="its last linear layer is not fed one vector per record"):
-        targets.TorchTarget(unused, device="cpu").head(dv.Records(X, Y))
 
 
 @pytest.mark.parametrize("batch_size", [2, 7, 100])
@@ -170,21 +110,6 @@ def test_whole_numbers_where_a_module_has_floats_are_quantised_weights(stored, n
         return
     with pytest.raises(ValueError, match="quantised weights mean nothing without their scales"):
         torch_modules.reject_quantised_weights(stored, parameters)
-
-
-PLAIN = {"peft_type": "LORA", "r": 4}
-
-
-@pytest.mark.parametrize(
-    ("encoded", "highest"), [([[0, 4]], None), ([[], [1]], None), ([], None), ([[0], [5, 1]], 5), ([[6], [5]], 6)]
-)
-def test_tokens_are_those_that_the_model_knows(encoded, highest):
-    model = types.SimpleNamespace(get_input_embeddings=lambda: torch.nn.Embedding(5, 2))
-    if highest is None:
-        pretrained.check_token_ids(model, encoded)
-        return
-    with pytest.raises(InputError, match=f"tokenizer: it makes token {highest}, and the model knows 5 tokens"):
-        pretrained.check_token_ids(model, encoded)
 
 
 def sacro(folder, **content):
@@ -271,16 +196,6 @@ def test_records_of_a_folder_become_tables(tmp_path):
     assert not sacro_folders.is_sacro_folder(tmp_path.parent)
 
 
-def test_documents_that_are_cut_are_counted():
-    classifier = types.SimpleNamespace(
-        length=3, tokenizer=lambda texts, verbose: {"input_ids": [[0] * len(t) for t in texts]}
-    )
-    notes = text_classifiers.TextClassifier.notes
-    records = types.SimpleNamespace(x=["abc", "abcd", "a", "abcde"])
-    assert notes(classifier, records) == ("2 of 4 documents are longer than 3 tokens; the rest of them is not read",)
-    assert notes(classifier, types.SimpleNamespace(x=["abc"])) == ()
-
-
 def language_model(context=10, bos_token_id=1, **settings):
     model = types.SimpleNamespace(
         config=types.SimpleNamespace(max_position_embeddings=context),
@@ -318,81 +233,6 @@ def test_lengths_and_strides_of_a_language_model_fit_its_context(settings, expec
         return
     model = language_model(**settings)
     assert (model.length, model.stride, model.budget) == expected
-
-
-class LanguageModel:
-    """A model whose logits are its head on its base's hidden states, but for ``error``."""
-
-    device = torch.device("cpu")
-    config = types.SimpleNamespace()
-
-    def __init__(self, error=0.0, shape=(1, 4, 3), has_head=True, has_base=True):
-        self.error, self.shape = error, shape
-        self.head = torch.nn.Linear(2, 3) if has_head else None
-        self.base_model = self.compute_hidden if has_base else self
-        self.seen = []
-
-    def get_output_embeddings(self):
-        return self.head
-
-    def get_input_embeddings(self):
-        return torch.nn.Embedding(3, 2)
-
-    def compute_hidden(self, input_ids, use_cache):
-        self.seen.append(input_ids.tolist())
-        return types.SimpleNamespace(last_hidden_state=torch.ones(1, 4, 2))
-
-    def __call__(self, input_ids, use_cache):
-        logits = self.head(torch.ones(1, 4, 2)) + self.error
-        return types.SimpleNamespace(logits=logits.expand(*self.shape))
-
-
-@pytest.mark.parametrize(
-    ("model", "is_separate"),
-    [
-        (LanguageModel(), True),
-        (LanguageModel(5e-4), True),
-        (LanguageModel(0.1), False),
-        (LanguageModel(shape=(2, 4, 3)), False),
-        (LanguageModel(has_head=False), False),
-        (LanguageModel(has_base=False), False),
-    ],
-)
-def test_logits_are_made_by_the_head_alone_where_that_gives_the_same(model, is_separate):
-    assert language_models.has_separate_head(model) is is_separate
-    if is_separate:
-        assert model.seen == [[[2, 0, 1, 2]]]  # tokens that a vocabulary of 3 has
-
-
-@pytest.mark.parametrize(("budget", "sizes"), [(1, [1, 1, 1, 1]), (9, [1, 1, 1, 1]), (10, [2, 1, 1]), (15, [2, 1, 1])])
-def test_greedy_continuations_share_a_batch_up_to_the_budget(monkeypatch, budget, sizes):
-    """Prefixes of 2 and 3 tokens, each with 3 more."""
-    seen = []
-
-    def generate(model, prefixes, count):
-        seen.append(len(prefixes))
-        return [[prefix[0]] * count for prefix in prefixes]
-
-    monkeypatch.setattr(language_models, "_generate_greedily", generate)
-    model = language_model(budget=budget)
-    prefixes = [[1, 0, 0], [2, 0], [3, 0], [4, 0, 0, 0]]
-    assert language_models.greedy_continuations(model, prefixes, 3) == [(1,) * 3, (2,) * 3, (3,) * 3, (4,) * 3]
-    assert seen == sizes
-
-
-@pytest.mark.parametrize(("budget", "sizes"), [(3, [1, 1, 1]), (6, [2, 1]), (9, [3])])
-def test_continuations_share_a_batch_up_to_the_budget(monkeypatch, budget, sizes):
-    seen = []
-
-    def side_by_side(self, batches, reduce, *_):
-        seen.extend(len(batch) for batch in batches)
-        return [[np.array([[-1.0], [window.document == 1]]) for window in batch] for batch in batches]
-
-    monkeypatch.setattr(language_models.CausalLM, "side_by_side", side_by_side)
-    scored = language_models.score_continuations(language_model(budget=budget), [[1, 2]] * 3, [[3]] * 3)
-    assert seen == sizes
-    assert scored.verbatim.tolist() == [False, True, False]
-    assert scored.offsets.tolist() == [0, 1, 2, 3]
 
 
 class CountingNet(torch.nn.Module):

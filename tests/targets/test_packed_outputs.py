@@ -8,6 +8,8 @@ import pytest
 
 import divulge as dv
 
+pytestmark = pytest.mark.usefixtures("scores_alone")
+
 RNG = np.random.default_rng(0)
 RECORDS = {role: dv.Records(RNG.normal(size=(60, 4)), RNG.integers(0, 2, 60)) for role in ("members", "nonmembers")}
 SETS = RECORDS | {"population": dv.Records(RNG.normal(size=(120, 4)), RNG.integers(0, 2, 120))}

@@ -1,4 +1,4 @@
-"""Steps between a question and a model's answer: arrays, rights, files, carriers, journals and messages."""
+"""Between a question and a model's answer: tables, rights, noise, journals and messages."""
 
 import json
 import types
@@ -11,54 +11,6 @@ from divulge import targets
 from divulge.errors import InputError
 from divulge.targets import endpoint, files, rights
 from divulge.targets.endpoint import Endpoint, EndpointJournal
-from divulge.targets.outputs import as_logits, as_predictions
-
-
-@pytest.mark.parametrize(
-    ("outputs", "length", "expected"),
-    [
-        ([0.5, 2.0], 2, [0.5, 2.0]),
-        ([[0.5], [2.0]], 2, [0.5, 2.0]),
-        ([[[0.5]], [[2.0]]], 2, [0.5, 2.0]),
-        ([[0.5, 2.0]], 1, "one real value per record"),
-        ([[0.5, 2.0], [1.0, 1.0]], 2, "one real value per record"),
-        ([0.5], 2, "2 rows are needed"),
-        (0.5, 1, "1 rows are needed"),
-        ([0.5, np.nan], 2, "NaN"),
-    ],
-)
-def test_a_regression_model_gives_one_value_per_record(outputs, length, expected):
-    if isinstance(expected, str):
-        with pytest.raises(InputError, match=f"^p: .*{expected}"):
-            as_predictions(outputs, length, "p")
-        return
-    assert as_predictions(outputs, length, "p").tolist() == expected
-
-
-@pytest.mark.parametrize(
-    ("outputs", "declared", "expected"),
-    [
-        ([1.0, -2.0], "logits", [[0, 1], [0, -2]]),
-        ([[1.0], [-2.0]], "logits", [[0, 1], [0, -2]]),
-        ([[0.25], [0.0]], "probabilities", np.log([[0.75, 0.25], [1.0, 1e-7]])),
-        ([0.25, 1.0], "probabilities", np.log([[0.75, 0.25], [1e-7, 1.0]])),
-        ([[0.0, 1.0], [0.5, 0.5]], "probabilities", np.log([[1e-7, 1.0], [0.5, 0.5]])),
-        ([[0.48, 0.501], [0.5, 0.519]], "probabilities", np.log([[0.48, 0.501], [0.5, 0.519]])),
-        ([[0.47, 0.5], [0.5, 0.5]], "probabilities", "row 0 sums to 0.97"),
-        ([[0.5, 0.5], [0.53, 0.5]], "probabilities", "row 1 sums to 1.03"),
-        ([[0.5, 0.5], [-0.01, 0.5]], "probabilities", "values range from -0.01 to 0.5"),
-        ([[0.5, 0.5], [1.01, 0.0]], "probabilities", "values range from 0 to 1.01"),
-        (1.0, "logits", "2 rows are needed"),
-        ([1.0], "logits", "2 rows are needed"),
-        (np.zeros((2, 2, 2)), "logits", "shape .n, classes. is needed"),
-    ],
-)
-def test_outputs_become_logits(outputs, declared, expected):
-    if isinstance(expected, str):
-        with pytest.raises(InputError, match=expected):
-            as_logits(outputs, declared, 2)
-        return
-    np.testing.assert_allclose(as_logits(outputs, declared, 2), expected, rtol=1e-6)
 
 
 def test_tables_find_the_first_and_the_last_id_and_refuse_what_lies_beyond():
@@ -68,9 +20,6 @@ def test_tables_find_the_first_and_the_last_id_and_refuse_what_lies_beyond():
     for absent in ("a", "c", "e"):
         with pytest.raises(InputError, match=rf"1 ids are not in the table of outputs \(first: '{absent}'\)"):
             table.logits(dv.Records([[0.0]] * 2, ids=["b", absent]))
-
-
-RIGHTS = ("logits", "labels", "predictions", "tokens", "continuations")
 
 
 def test_models_are_told_apart_by_key_or_weights():

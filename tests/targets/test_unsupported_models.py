@@ -8,7 +8,7 @@ import pytest
 
 import divulge as dv
 
-pytestmark = pytest.mark.usefixtures("records_compared_once")
+pytestmark = pytest.mark.usefixtures("scores_alone")
 
 NAMES = ["age", "height", "blood"]
 

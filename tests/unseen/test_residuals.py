@@ -8,6 +8,8 @@ import pytest
 import divulge as dv
 from divulge.auditing import pipeline
 
+pytestmark = pytest.mark.usefixtures("scores_alone")
+
 CLASSES, UNSEEN, COLUMNS = 4, 3, 6
 NAMES = ("lira", "lira-residual", "rmia-residual", "learned-residual", "auto")
 

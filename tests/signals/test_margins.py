@@ -1,4 +1,4 @@
-"""Steps of completion, MRAD and the margin signals, against small cases worked out by hand."""
+"""Margin signals, MRAD's gradients and images with masks of their own, against small cases worked out by hand."""
 
 import itertools
 
@@ -7,26 +7,9 @@ import pytest
 
 import divulge as dv
 from divulge import completion
-from divulge.completion import imputers
 from divulge.signals import margin, mrad
 
 torch = pytest.importorskip("torch")
-
-
-# --- columns
-
-
-@pytest.mark.parametrize("labels", [None, [0, 2, 0, 5]])
-@pytest.mark.parametrize("auxiliary", [None, [0, 0, 1, 2]])
-def test_rows_are_completed_from_those_of_their_class_or_from_all(labels, auxiliary):
-    pairs = imputers.group_by_class(
-        None if auxiliary is None else np.array(auxiliary), None if labels is None else np.array(labels), 4, 4
-    )
-    told = {int(row): pool.tolist() for rows, pool in pairs for row in rows}
-    if labels is None or auxiliary is None:
-        assert told == {row: [0, 1, 2, 3] for row in range(4)}
-    else:
-        assert told == {0: [0, 1], 2: [0, 1], 1: [3], 3: [0, 1, 2, 3]}
 
 
 def test_images_with_masks_of_their_own_are_completed_as_flat_rows_are():
@@ -55,21 +38,8 @@ def test_images_with_masks_of_their_own_are_completed_as_flat_rows_are():
 class Linear:
     """Logits ``(x·w, 0)``."""
 
-    def __init__(self):
-        self.sizes = []
-
     def logits(self, records):
-        self.sizes.append(len(records))
         return np.stack([records.x.sum(axis=1), np.zeros(len(records))], axis=1)
-
-
-@pytest.mark.parametrize(("values", "sizes"), [(1 << 25, [36]), (12, [12] * 3), (24, [24, 12]), (1, [12] * 3)])
-def test_perturbed_records_are_asked_in_batches_of_a_bounded_number_of_values(monkeypatch, values, sizes):
-    """6 directions, so 12 variations of each record, here of a single value."""
-    monkeypatch.setattr(mrad, "_BATCH", values)
-    target, x = Linear(), np.zeros((3, 1))
-    mrad.Gradients("black", directions=6).compute(target, x, np.zeros(3, int), np.zeros((3, 1), bool), 0)
-    assert target.sizes == sizes
 
 
 def test_the_slope_of_the_loss_along_each_direction_is_a_central_difference():
@@ -85,57 +55,6 @@ def test_the_slope_of_the_loss_along_each_direction_is_a_central_difference():
     expected = np.mean([((loss(x + 0.05 * each) - loss(x - 0.05 * each)) / 0.1)[:, None] * each for each in u], axis=0)
     np.testing.assert_allclose(told, expected, atol=1e-9)
     assert told[0, 1] == 0
-
-
-@pytest.mark.parametrize(
-    ("access", "clip", "shadows", "name"),
-    [
-        ("white", None, 0, "mrad-cade-white"),
-        ("black", "range", 0, "mrad-cade-black-clipped"),
-        ("white", (0, 1), 2, "mrad-cade-white-clipped-shadow-ratio"),
-        ("white", None, 1, "mrad-cade-white-shadow-ratio"),
-    ],
-)
-def test_the_name_says_access_clipping_and_shadows(access, clip, shadows, name):
-    settings = mrad.MRAD(access=access, clip=clip, shadows=shadows, directions=3)
-    assert settings.name == name
-    assert settings.reads == (
-        "the target's gradients at each candidate"
-        if access == "white"
-        else "the target's outputs on 6 variations of each candidate"
-    )
-    assert settings.gradients.queries == (1 if access == "white" else 6)
-
-
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_the_two_nearest_directions_count_or_the_only_one(count, monkeypatch):
-    monkeypatch.setattr(mrad, "_CHUNK", 3)
-    rng = np.random.default_rng(count)
-    identity = imputers.Perceptron(np.zeros(2), np.ones(2), ((np.eye(2), np.zeros(2)),))
-    directions = rng.normal(size=(count, 2))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    x = rng.normal(size=(7, 2))
-    told = mrad.MSAD(identity, np.array([0.1, 0.2]), directions).deviation(None, x, np.zeros(7, int))
-    for row, value in zip(x, told, strict=True):
-        shifted = row / np.linalg.norm(row) - [0.1, 0.2]
-        shifted /= np.linalg.norm(shifted)
-        assert value == pytest.approx(sum(sorted(((shifted - d) ** 2).sum() for d in directions)[:2]))
-
-
-def test_classes_of_fewer_than_two_records_are_measured_against_all(monkeypatch):
-    short = mrad.Contrastive(steps=2)
-    monkeypatch.setattr(mrad, "Contrastive", lambda: short)
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(20, 3)), np.r_[[0], np.full(10, 1), np.full(9, 3)]  # one of class 0, none of class 2
-    fitted = mrad.CADE.fit(dv.Records(x, y), 0)
-    assert len(fitted.centroids) == 5  # four classes and all
-    for c in (0, 2):
-        np.testing.assert_array_equal(fitted.centroids[c], fitted.centroids[4])
-        assert fitted.medians[c] == fitted.medians[4]
-    for c in (1, 3):
-        np.testing.assert_allclose(fitted.centroids[c], fitted.encoder.outputs(x[y == c]).mean(axis=0))
-    beyond = fitted.deviation(None, x[:2], np.array([9, 4]))
-    np.testing.assert_array_equal(beyond, fitted.deviation(None, x[:2], np.array([4, 4])))
 
 
 # --- margins
@@ -217,20 +136,3 @@ def test_a_margin_is_found_where_none_is_given_and_labels_turn_wrong_records_awa
     for signal, names in itertools.product((margin.MarginAbs(),), ("margin-abs",)):
         assert signal.name == names
         np.testing.assert_allclose(signal.measure(net, dv.Records(x, y)), x[:, 0])
-
-
-@pytest.mark.parametrize(("records", "values"), [(None, 12), (1, 12), (50, 600)])
-def test_masks_are_held_against_the_memory_that_all_of_them_need(records, values, monkeypatch):
-    asked = []
-    monkeypatch.setattr(imputers, "check_memory", lambda size, name, remedy: asked.append((size, name)))
-    completion.mask("values:0.5", (3, 4), records=records)
-    assert asked == [(values, "shape")]
-
-
-def test_the_gradient_of_a_record_needs_no_record_beside_it():
-    x = np.array([[0.3, -0.2, 0.9]])
-    alone = mrad.Gradients("black", directions=3).compute(Linear(), x, np.zeros(1, int), np.zeros((1, 3), bool), 5)
-    u = dv.seeds.generator(5, "directions").normal(size=(3, 1, 3))
-    slope = -1 / (1 + np.exp(x.sum()))  # of the loss of class 0, whose logit is the sum
-    expected = np.mean([slope * each.sum() * each for each in u], axis=0)
-    np.testing.assert_allclose(alone, expected, rtol=1e-3)
