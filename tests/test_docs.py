@@ -11,6 +11,8 @@ import pytest
 
 from divulge import cli, demo
 
+pytestmark = pytest.mark.usefixtures("records_compared_once")
+
 DOCS = Path(__file__).parents[1] / "docs"
 EXAMPLES = DOCS.parent / "examples"
 TASKS = {  # each page on a task, and what its examples print
