@@ -256,9 +256,8 @@ class TestSacroFolders:
         x, y, _ = sets()
         with (tmp_path / "model.pkl").open("wb") as file:
             pickle.dump(RandomForestClassifier(2, random_state=0).fit(x, y), file)
-        assert (
-            convert(tmp_path / "model.pkl") == f"wrote {tmp_path / 'model.skops'}\n"
-        )  # no type is asked for that `load` knows
+        # No type is asked for that `load` knows.
+        assert convert(tmp_path / "model.pkl") == f"wrote {tmp_path / 'model.skops'}\n"
         from divulge.targets import load
 
         assert load(str(tmp_path / "model.skops")).logits(dv.Records(x[:2])).shape == (2, 3)

@@ -83,12 +83,12 @@ def test_exact_arithmetic_rounds_once(options):
     assert labels.LocalOracle(spec, y)(rows) == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.parametrize("decimals", [None, 5, 3])
+@pytest.mark.parametrize("decimals", [None, 3])
 def test_squared_errors_of_titanic(decimals, titanic):
     spec = labels.OracleSpec(metric="mse", n=len(titanic), decimals=decimals)
     plan = labels.design(spec)
     assert plan.certificate.certified
-    assert plan.count <= {None: 47, 5: 82, 3: 89}[decimals]
+    assert plan.count <= {None: 47, 3: 89}[decimals]
     simulation = labels.simulate(spec, titanic, plan)
     assert simulation.accuracy == 1.0
     if decimals is None:
@@ -111,7 +111,7 @@ def test_plans_that_use_the_last_bits_of_the_floats_are_exact(options):
     spec = labels.OracleSpec(n=83, **options)
     plan = labels.design(spec)
     assert plan.certificate.certified
-    for seed in range(40):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         y = (rng.random(83) < rng.choice([0.02, 0.3, 0.9, 1.0])).astype(int)
         y = np.sort(y) if seed % 4 == 0 else y
@@ -139,7 +139,7 @@ def test_noiseless_plans_are_certified_and_exact(method, order):
     noise=st.floats(1e-7, 5e-2),
     method=st.sampled_from(["auto", "weighing", "positional"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_wrong_label_is_ever_certain(data, n, classes, noise, method):
     """Adversarial noise at the edge, at twice the declared bound, and anywhere between, signs chosen freely."""
     spec = labels.OracleSpec(n=n, classes=classes, noise=noise, clip=1e-15)
@@ -204,9 +204,8 @@ def test_the_summation_bounds_hold(values, order):
     assert abs(Fraction(total) - exact) <= finer + 1e-300
 
 
-@pytest.mark.parametrize("n", [3, 8, 129, 1100])
+@pytest.mark.parametrize(("n", "finer"), [(3, 46), (8, 40), (129, 46), (300, 40)])
 @pytest.mark.parametrize("order", ["pairwise", "sequential"])
-@pytest.mark.parametrize("finer", [40, 46])
 def test_sums_on_the_grid_carry_no_more_than_the_drift(n, order, finer):
     rng = np.random.default_rng(n)
     grid = 2.0**-finer
@@ -311,10 +310,10 @@ def test_where_nothing_leaks_it_says_so(method):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"noise": 1e-4}, {"metric": "mse"}, {"metric": "mse", "decimals": 3}, {"metric": "itakura_saito"}]
+    "options", [{}, {"metric": "mse", "decimals": 3}, {"metric": "itakura_saito"}]
 )
 def test_the_best_plan_is_never_longer_than_the_others(options):
-    spec = labels.OracleSpec(n=400, **options)
+    spec = labels.OracleSpec(n=150, **options)
     best = labels.design(spec).count
     assert all(best <= labels.design(spec, method).count for method in ("positional", "weighing", "dense"))
 
