@@ -36,9 +36,9 @@ def test_a_remedy_that_leaves_no_leaderboard_says_so_and_stands_below_what_keeps
     assert "turns the ranking round" in reversing
     assert reversing.index("Gaussian noise of standard deviation") < reversing.index("turns the ranking round")
     assert "None of them keeps the ranking. What does: rank in the end by rows that no shown score" in reversing
-    keeping = command("--n", "4000", "--decimals", "5", "--queries", "20", "--accuracy", "0.55")
+    keeping = command("--n", "2000", "--decimals", "5", "--queries", "20", "--accuracy", "0.55")
     assert "None of them" not in keeping
-    for spec in (labels.OracleSpec(n=2000), labels.OracleSpec(n=200), labels.OracleSpec("accuracy", n=2000)):
+    for spec in (labels.OracleSpec(n=60), labels.OracleSpec("accuracy", n=300)):
         kept = [remedy.keeps_ranking for remedy in labels.defend(spec, 10).remedies]
         assert kept == sorted(kept, reverse=True)
 
