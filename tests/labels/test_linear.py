@@ -309,9 +309,7 @@ def test_where_nothing_leaks_it_says_so(method):
         labels.design(labels.OracleSpec(n=1000, noise=0.1), method)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"metric": "mse", "decimals": 3}, {"metric": "itakura_saito"}]
-)
+@pytest.mark.parametrize("options", [{}, {"metric": "mse", "decimals": 3}, {"metric": "itakura_saito"}])
 def test_the_best_plan_is_never_longer_than_the_others(options):
     spec = labels.OracleSpec(n=150, **options)
     best = labels.design(spec).count
