@@ -81,25 +81,6 @@ def test_under_gaussian_noise_the_chance_of_an_error_is_shared_by_all_queries(ti
     assert reading.certain.all() == reading.certain.any() == (2 * times < 1)
 
 
-@pytest.mark.parametrize("distance", [0.0, 0.1, 0.3, 0.45])
-@pytest.mark.parametrize("times", [0.45, 0.55, 0.9, 1.1, 1.9, 2.1])
-def test_under_laplace_noise_a_label_is_proven_by_the_odds_of_laplace_noise(distance, times):
-    """``times`` is the deviation at which the odds of the label are a million; half of that makes it certain."""
-    spec = labels.OracleSpec(n=1, clip=1e-3)
-    question = linear_plans.assemble_digit_plan(spec, spec.loss(), np.arange(2), 2, 1, 1.0)
-    sign = int(question.code.weights(0)[1][0])
-    question = dataclasses.replace(question, base=np.zeros(1, np.longdouble), error=np.zeros(1))
-    scale = times * (1 - 2 * distance) / math.log(1e6)
-    reading = question.read(
-        linear_plans.RowSums(
-            np.array([sign * (1 - distance)], np.longdouble), np.zeros(1), np.ones(1), np.array([scale * math.sqrt(2)]),
-            np.zeros(1), "laplace",
-        )
-    )  # fmt: skip
-    assert reading.labels.tolist() == [1]
-    assert (bool(reading.proven[0]), bool(reading.certain[0])) == (times < 1, times < 0.5)
-
-
 PLANS = {
     "accuracy": (labels.OracleSpec("accuracy", n=6, noise=0.04), "auto"),
     "f1, loud": (labels.OracleSpec("f1", n=6, noise=0.041), "auto"),
