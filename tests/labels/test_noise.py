@@ -115,3 +115,20 @@ def test_as_many_queries_as_the_caveat_names_prove_the_labels(noise_kind):
     plan = labels.design(declared, queries=stochastic.queries_to_prove(declared))
     proven = [labels.simulate(declared, truth, plan, seed=seed).inference.proven.mean() for seed in range(10)]
     assert np.mean(proven) > 0.95
+
+
+def test_a_fit_six_deviations_too_loud_proves_nothing_and_one_beyond_the_norm_is_refuted():
+    spec = labels.OracleSpec(n=11, clip=0.01, noise=1e-3, noise_kind="gaussian")
+    plan = stochastic.plan_signs(spec, 40)
+    y = np.arange(11) % 2
+    signs = plan.inner.matrix(np.arange(40))
+    away = np.linalg.qr(np.column_stack([signs, np.random.default_rng(0).normal(size=40)]))[0][:, -1]
+    unit = away / np.linalg.norm(away)  # of no labels at all
+    largest = spec.noise * math.sqrt(40 + 6 * math.sqrt(80))
+    refuted_from = stochastic.noise_norm_bound(spec, 40)
+    exact = np.array([labels.LocalOracle(spec, y).exact(query) for query in plan.queries])
+    for size, proven in ((largest * 0.999, True), (largest * 1.001, False)):
+        assert plan.inner.read(exact + size * unit).proven.all() == proven
+    for size, refuted in ((refuted_from * 0.999, False), (refuted_from * 1.001, True)):
+        reading = plan.inner.read(exact + size * unit)
+        assert reading.refuted.all() == reading.refuted.any() == refuted
