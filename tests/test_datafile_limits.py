@@ -2,15 +2,13 @@
 
 import io
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
 
 from divulge import datafiles, tables
-from divulge.datafiles import DataFile, FileLayout, FileRows, read_labels, read_named_rows, read_records, read_rows
+from divulge.datafiles import FileLayout, FileRows, read_labels, read_named_rows, read_records, read_rows
 from divulge.errors import InputError
-from divulge.types import Records
 
 
 def refused(message):
@@ -117,67 +115,6 @@ class TestTables:
         assert read_records(path, layout(separator=separator)).columns == ("a",)
         assert read_records(path, FileLayout()).columns == ("a",)
         assert read_records(write("a\n1\n", "one.csv"), layout(separator=",")).columns == ("a",)
-
-
-class TestClasses:
-    @pytest.mark.parametrize(
-        ("values", "classes", "message"),
-        [
-            (np.array(["a", None], dtype=object), None, "^'y': 1 records have no class; leave them out"),
-            (np.array([1, 2]), ["1", "2"], "^data.classes: the classes in 'y' are numbers"),
-            (np.array(["a", 1], dtype=object), ["a", "1"], "^data.classes: the classes in 'y' are numbers"),
-            (np.array(["a", "b"]), ["a", "b"], None), (np.array([1.5, 2.0]), None, None),
-        ],
-    )  # fmt: skip
-    def test_labels_and_names_of_classes_fit_each_other(self, values, classes, message):
-        if message is None:
-            datafiles.check_class_names(values, classes, "y")
-            return
-        with refused(message):
-            datafiles.check_class_names(values, classes, "y")
-
-    @pytest.mark.parametrize(
-        ("values", "real_values", "expected"),
-        [
-            (np.array([0.5, 1.0]), True, [0.5, 1.0]), (np.array([0.5, 1.0]), False, None),
-            (np.array([1.0, 2.0]), True, None), (np.array([0.5, np.nan]), True, None), (np.array([1, 0]), True, [1, 0]),
-            (np.array([-1, 0]), True, None),
-        ],
-    )  # fmt: skip
-    def test_labels_of_documents_are_read_where_they_can_be(self, values, real_values, expected):
-        found, reason = datafiles.encode_document_classes(values, FileLayout(real_values=real_values))
-        assert (None if found is None else found.tolist()) == expected
-        assert bool(reason) == (expected is None)
-        if expected is None:
-            with refused("'label'"):
-                named = FileLayout(real_values=real_values, user_set=frozenset({"label"}))
-                datafiles.encode_document_classes(values, named)
-
-    def test_labels_are_required_with_a_suggestion(self):
-        unlabelled = DataFile(Records(np.zeros((1, 2))), columns=("a", "Target"))
-        with refused("no labels .no column 'label' among a, Target., .*; 'Target' may be it$"):
-            datafiles.require_labels({"members": unlabelled}, FileLayout())
-        with refused("^data.members: there are no labels .no array 'y'.*holds them$"):
-            datafiles.require_labels({"members": DataFile(Records(np.zeros((1, 2))))}, FileLayout())
-        with refused("^data.members: they are odd$"):
-            datafiles.require_labels({"members": DataFile(Records(["a"]), unlabelled="they are odd")}, FileLayout())
-        datafiles.require_labels({"members": DataFile(Records(np.zeros((1, 2)), [0]))}, FileLayout())
-        assert datafiles.suggest_label_column(["Y", "LABEL"]) == "; 'LABEL' may be it"
-
-    @pytest.mark.parametrize(
-        ("sets", "texts", "codes"),
-        [
-            (([1, 2], ["a", "b"]), (), ("c",)), (([1, 2], [3, 4]), (), ()), ((["a"], ["b"]), (), ()),
-            (([1, 2], [None, None]), (), ()), (([1, 2], [3, 4]), ("c",), ("c",)), (([1, 2], [3, 4]), ("d",), ()),
-        ],
-    )  # fmt: skip
-    def test_codes_are_numbers_here_and_texts_there(self, sets, texts, codes):
-        files = [DataFile(Records(pl.DataFrame({"c": values})), stores_types=False) for values in sets]
-        assert datafiles.find_code_columns(files, texts) == codes
-        typed = [DataFile(file.records) for file in files]
-        is_number = any(nw.from_native(pl.Series(values), series_only=True).dtype.is_numeric() for values in sets)
-        assert datafiles.find_code_columns(typed, texts) == (() if is_number else codes)
-        assert datafiles.find_code_columns([DataFile(Records(np.zeros((1, 1))))]) == ()
 
 
 class TestDocuments:
@@ -404,31 +341,9 @@ class TestRows:
         assert stored.ending == ".parquet"
         assert tables.read_parquet(io.BytesIO(stored.to_bytes()))["a"].to_list() == [1, 2]
 
-    @pytest.mark.parametrize(
-        ("column", "ending", "expected"),
-        [
-            (pl.Series(["3", "9", None]), ".csv", ["10", "11"]), (pl.Series([3, 9]), ".parquet", [10, 11]),
-            (pl.Series(["03", "9"]), ".csv", ["canary-1", "canary-2"]), (pl.Series(["-3"]), ".csv", ["1", "2"]),
-            (pl.Series(["3", "9"]), ".parquet", ["canary-1", "canary-2"]), (pl.Series([1.5]), ".parquet", [None, None]),
-            (pl.Series(["canary-7", "a"]), ".csv", ["_canary-1", "_canary-2"]),
-            (pl.Series(["_canary-7", "canary-1"]), ".csv", ["__canary-1", "__canary-2"]),
-        ],
-    )  # fmt: skip
-    def test_new_ids_are_none_that_a_column_has(self, column, ending, expected):
-        rows = FileRows(column.alias("c").to_frame(), ending)
-        assert rows.spell_new_ids("c", 2).to_list() == expected
-
     def test_rows_take_the_columns_of_others(self):
         rows = FileRows(pl.DataFrame({"a": [1], "z": [2]}), ".parquet")
         source = FileRows(pl.DataFrame({"b": ["x"], "a": [3]}), ".parquet")
         found = rows.with_columns_of(source).frame
         assert found.rows() == [(None, 1)]
         assert found.schema == source.frame.schema
-
-    def test_a_layout_has_the_users_names_and_defaults_for_the_rest(self):
-        from divulge.settings import ColumnNames
-
-        names = ColumnNames(label="y", drop=["a"])
-        found = FileLayout.from_column_names(names, label="z", id="key")
-        assert (found.label, found.id, found.drop) == ("y", "key", ("a",))
-        assert found.user_set == {"label", "drop"}

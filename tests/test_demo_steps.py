@@ -2,13 +2,10 @@
 
 import contextlib
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-from divulge import demo, store
-from divulge.types import Records
+from divulge import demo
 
 torch = pytest.importorskip("torch")
 
@@ -37,95 +34,6 @@ def draft(tmp_path, monkeypatch):
     made = Draft(tmp_path)
     monkeypatch.setattr(demo, "RunDirectory", lambda out: made)
     return made
-
-
-def test_images_are_grey_values_from_0_to_1_in_ten_classes():
-    records = demo.fashion_mnist()
-    assert records.x.dtype == np.float32
-    assert (records.x.min(), records.x.max()) == (0, 1)
-    assert np.bincount(records.y).tolist() == [1000] * 10
-    layers = list(demo.network())
-    assert [(layer.in_features, layer.out_features) for layer in layers if hasattr(layer, "in_features")] == [
-        (784, 256), (256, 10),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", [0, 3])
-def test_images_are_split_into_sets_that_share_none(seed, draft, monkeypatch):
-    n = 100
-    records = Records(np.arange(float(n))[:, None], np.arange(n) % 10)
-    target = SimpleNamespace(state_dict=lambda: {"w": torch.zeros(1)})
-    trained, audits = [], []
-    monkeypatch.setattr(demo, "fashion_mnist", lambda: records)
-    monkeypatch.setattr(
-        demo.Train, "train_model", lambda self, members, seed: trained.append((self, members)) or target
-    )
-
-    def audit(model, data, settings, **given):
-        audits.append({"data": data, "settings": settings, **given})
-        return SimpleNamespace(report=lambda path, related, origin: audits.append((path, list(related))))
-
-    monkeypatch.setattr(demo, "run_audit", audit)
-    monkeypatch.setattr(demo.provenance, "read_provenance", lambda path: None)
-    size = demo.ImageDemoSize(members=20, population=50, count=2, epochs=7)
-    demo.audit_images(draft.path, seed=seed, size=size)
-    known, unseen, (path, related) = audits
-    data = known["data"]
-    sets = [part.x[:, 0].tolist() for part in (data.members, data.nonmembers, data.population)]
-    assert list(map(len, sets)) == [20, 20, 50]
-    assert len({value for values in sets for value in values}) == 90
-    assert trained[0][1].x.tolist() == data.members.x.tolist()
-    assert (trained[0][0].count, trained[0][0].epochs) == (2, 7)
-    assert unseen["data"].population.x[:, 0].tolist() == [value for value in sets[2] if value % 10 != 3]
-    assert unseen["data"].unseen_classes == (3,)
-    assert unseen["data"].members is data.members
-    assert (known["settings"].seed, known["pool"]) == (seed, draft.path / "pool")
-    assert not data.unseen_classes
-    assert known["plan"]["references"] | {"make_model": ""} == {
-        "make_model": "", "count": 2, "epochs": 7, "optimizer": "adam",
-    }  # fmt: skip
-    assert unseen["plan"]["access"] == {"drop_classes": [3]}
-    assert (path, related, draft.parts) == (draft.path / "report.html", ["unseen"], ["unseen"])
-    for name, values in zip(("members", "nonmembers", "population"), sets, strict=True):
-        stored = store.read_arrays(draft.path / "inputs" / f"{name}.npz")
-        assert stored["x"][:, 0].tolist() == values
-        assert stored["y"].tolist() == [value % 10 for value in values]
-    assert not draft.overwrite
-
-
-def test_paragraphs_have_80_to_1200_characters_and_are_distinct(monkeypatch):
-    short, long = "s" * 80, "l" * 1200
-    topics = {"a": f"{short}\n \n{'x' * 79}\n\n{short}", "b": f"{long}\n\n\n{'y' * 1201}\n\n  {'z' * 100}  "}
-    monkeypatch.setattr(demo, "topics", SimpleNamespace(topics=topics))
-    assert sorted(demo.load_paragraphs()) == [long, short, "z" * 100]
-    many = {"a": "\n\n".join(f"{i:03}" * 30 for i in range(50))}
-    monkeypatch.setattr(demo, "topics", SimpleNamespace(topics=many))
-    assert demo.load_paragraphs() == demo.load_paragraphs(0) != demo.load_paragraphs(1)
-    assert sorted(demo.load_paragraphs(1)) == sorted(demo.load_paragraphs())
-
-
-def test_a_base_learns_from_none_of_the_paragraphs_that_are_audited(draft, monkeypatch):
-    paragraphs = [f"paragraph {i}" for i in range(40)]
-    bases, tuned, audits, inputs = [], [], [], []
-    monkeypatch.setattr(demo, "load_paragraphs", lambda seed: paragraphs)
-    monkeypatch.setattr(demo, "train_language_model", lambda texts, config, seed: bases.append((texts, config, seed)))
-    tuning = SimpleNamespace(train_model=lambda members, seed: tuned.append(members.x.tolist()) or "target")
-    monkeypatch.setattr(demo, "FineTune", lambda *given, **named: audits.append((given, named)) or tuning)
-    monkeypatch.setattr(demo, "run_audit", lambda target, data, _, **given: audits.append({"data": data, **given}))
-    monkeypatch.setattr(demo, "_write_text_inputs", lambda draft, models, sets: inputs.append(sets))
-    size = demo.TextDemoSize(base=10, members=5, nonmembers=6, population=7, count=2, base_epochs=4, epochs=9)
-    demo.audit_language_model(draft.path, seed=2, size=size)
-    assert bases == [(paragraphs[:10], demo.DemoModelConfig(epochs=4), 2)]
-    (given, named), run = audits
-    assert (given[1:], named["lr"], named["bos"]) == ((2, 9), 2e-3, "add")
-    sets = [part.x.tolist() for part in (run["data"].members, run["data"].nonmembers, run["data"].population)]
-    assert sets == [paragraphs[10:15], paragraphs[15:21], paragraphs[21:28]]
-    assert tuned == [paragraphs[10:15]]
-    assert run["plan"]["references"] == {"base": "base", "count": 2, "epochs": 9, "lr": 2e-3, "bos": "add"}
-    assert run["plan"]["data"] == {
-        "members": "members.parquet", "nonmembers": "nonmembers.parquet", "population": "population.parquet",
-        "text": "text",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("n", [48, 101])

@@ -30,13 +30,6 @@ def measurements():
     )  # fmt: skip
 
 
-def test_rows_are_of_candidates_calibration_and_population_in_this_order():
-    assert (LAYOUT.scored, LAYOUT.total) == (5, 9)
-    rows = np.arange(9)
-    parts = [LAYOUT.candidate_rows, LAYOUT.calibration_rows, LAYOUT.scored_rows, LAYOUT.population_rows]
-    assert [rows[part].tolist() for part in parts] == [[0, 1, 2], [3, 4], [0, 1, 2, 3, 4], [5, 6, 7, 8]]
-
-
 def test_an_attack_without_needs_is_given_the_signal_alone(measurements):
     bare = measurements.evidence("loss", frozenset())
     assert bare.target.tolist() == [0, 1, 2, 3, 4]
@@ -99,13 +92,6 @@ def test_what_an_attack_writes_changes_nobody_elses_arrays(measurements):
     assert not (second.features == 7.0).all()
 
 
-def test_mapped_columns_are_not_copied(tmp_path):
-    mapped = np.memmap(tmp_path / "signals", dtype=np.float64, mode="w+", shape=(2, 9))
-    assert evidence._copy_columns(mapped, slice(0, 5)).base is not None
-    assert evidence._copy_columns(np.zeros((2, 9)), slice(9, 12)) is None
-    assert evidence._copy_rows(np.zeros(3), slice(3, 5)) is None
-
-
 def test_views_are_averaged_as_numbers_or_as_likelihoods():
     views = [Evidence([0.0, 1.0], [[2.0, 4.0]]), Evidence([2.0, 1.0], [[0.0, 4.0]])]
     plain = evidence.average_evidence(views, likelihood=False)
@@ -159,34 +145,16 @@ def test_a_target_is_asked_for_what_its_signals_read():
     assert "correctness" in classification.LABELS_ENOUGH
 
 
-@pytest.mark.parametrize("columns", [47, 48, 49, 60])
-@pytest.mark.parametrize("n_fit", [10, 70])
-def test_only_wide_tables_are_reduced_to_as_many_components_as_there_are_records(columns, n_fit):
-    table = np.random.default_rng(0).normal(size=(80, columns))
-    fit_on = np.arange(80) < n_fit
-    reduced = evidence.reduce_width(table, fit_on, 0)
-    if columns <= 48:
-        assert reduced is table
-    else:
-        assert reduced.shape == (80, min(48, n_fit))
-    wide = evidence.regression_features(Records(table), fit_on, 0)
-    assert wide.shape == reduced.shape
-
-
-@pytest.mark.parametrize(
-    ("texts", "width"),
-    [(["a"] * 4, 1), (["a b", "a c", "b c", "c"], 2), ([f"w{i} w{i + 1}" for i in range(60)], 48)],
-)
-def test_texts_become_as_many_columns_as_they_have_words(texts, width):
-    records = Records(np.array(texts, object))
-    features = evidence.regression_features(records, np.ones(len(texts), bool), 0)
-    assert features.shape == (len(texts), width)
-    with pytest.raises(InputError, match="records: the texts that a regressor may learn from have no words"):
-        evidence.regression_features(Records(np.array([" ", "a"], object)), np.array([True, False]), 0)
-
-
-def test_records_of_one_shape_are_put_together():
-    joined = evidence.concatenate_records([Records([[1.0, 2.0]], [0]), Records([[3.0, 4.0]], [1])])
-    assert (joined.x.tolist(), joined.y.tolist()) == ([[1.0, 2.0], [3.0, 4.0]], [0, 1])
-    with pytest.raises(InputError, match=r"records: all must have the same shape, got \(1,\), \(2,\)"):
-        evidence.concatenate_records([Records([[1.0, 2.0]]), Records([[3.0]])])
+def test_as_many_rows_of_references_as_of_reference_models_are_needed():
+    target, population = np.zeros(3), np.zeros(2)
+    for rows, fits in ((4, True), (3, False), (5, False)):
+        arguments = {
+            "references": np.zeros((4, 3)),
+            "population": population,
+            "population_references": np.zeros((rows, 2)),
+        }
+        if fits:
+            assert Evidence(target, **arguments).population_references.shape == (4, 2)
+        else:
+            with pytest.raises(InputError, match=f"population_references: {rows} rows, but references has 4"):
+                Evidence(target, **arguments)

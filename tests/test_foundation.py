@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 import divulge as dv
-from divulge import seeds, store, validation
+from divulge import seeds, validation
 
 
 @pytest.mark.parametrize(
@@ -79,25 +79,6 @@ def test_streams_are_independent_and_repeatable():
         )
         == 4
     )
-
-
-def test_atomic_write_keeps_the_old_file_when_writing_fails(tmp_path):
-    path = tmp_path / "kept.json"
-    store.write_json(path, {"a": 1})
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        store.write_json(path, {"a": float("nan")})
-    assert store.read_json(path) == {"a": 1}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["kept.json"]
-
-
-def test_pickled_arrays_are_refused(tmp_path):
-    path = tmp_path / "evil.npz"
-    np.savez(path, a=np.array([{"x": 1}], dtype=object))
-    with pytest.raises(dv.InputError, match="not a readable"):
-        store.read_arrays(path)
-    path.write_bytes(b"PK\x03\x04 truncated")
-    with pytest.raises(dv.InputError, match="not a readable"):
-        store.read_arrays(path)
 
 
 def test_import_is_light():

@@ -1,14 +1,12 @@
 """Persons of several documents, random streams, cores and time, and what the package shows of itself."""
 
 import datetime as dt
-import os
-import threading
 
 import numpy as np
 import pytest
 
 import divulge as dv
-from divulge import errors, lazy, machine, people, runs, seeds
+from divulge import errors, machine, people, runs, seeds
 from divulge.errors import InputError
 from divulge.types import SEPARATOR, Records
 
@@ -52,44 +50,8 @@ class TestPeople:
         assert nothing is None
         assert has_any.tolist() == [False, False]
 
-    def test_tokens_of_a_record_are_those_of_its_documents(self):
-        assert people.record_offsets(np.array([0, 2, 5, 6, 9]), np.array([2, 1, 1])).tolist() == [0, 5, 6, 9]
-
 
 class TestMachine:
-    def test_cores_are_those_that_the_process_may_use(self, monkeypatch):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
-        assert machine.available_cores() == 3
-        monkeypatch.delattr(os, "sched_getaffinity")
-        monkeypatch.setattr(os, "cpu_count", lambda: 6)
-        assert machine.available_cores() == 6
-        monkeypatch.setattr(os, "cpu_count", lambda: None)
-        assert machine.available_cores() == 1
-
-    def test_settings_of_the_user_stay(self, monkeypatch):
-        for name in machine.TABLE_MEMORY:
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("POLARS_CSV_CHUNK_SIZE", "7")
-        machine.limit_table_memory()
-        assert {name: os.environ[name] for name in machine.TABLE_MEMORY} == {
-            "POLARS_ROW_GROUP_PREFETCH_SIZE": "1", "POLARS_CSV_CHUNK_PREFETCH_LIMIT": "1", "POLARS_CSV_CHUNK_SIZE": "7",
-            "_RJEM_MALLOC_CONF": "dirty_decay_ms:100,muzzy_decay_ms:0",
-        }  # fmt: skip
-        assert machine.TABLE_MEMORY["POLARS_CSV_CHUNK_SIZE"] == "1048576"
-
-    @pytest.mark.parametrize(("cores", "n_parts"), [(1, 5), (2, 5), (8, 3), (2, 1), (3, 0)])
-    def test_parts_are_worked_on_in_order_one_a_core(self, cores, n_parts, monkeypatch):
-        monkeypatch.setattr(machine, "available_cores", lambda: cores)
-        names = set()
-
-        def work(part):
-            names.add(threading.current_thread() is threading.main_thread())
-            return part * 10
-
-        assert list(machine.map_in_threads(work, range(n_parts))) == [10 * part for part in range(n_parts)]
-        if n_parts:
-            assert names == {min(cores, n_parts) < 2}
-
     @pytest.mark.parametrize("epoch", ["", "-1", "1.5", "x", "٣", "1" * 12])
     def test_a_time_that_is_set_is_whole_seconds(self, epoch, monkeypatch):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
@@ -169,15 +131,6 @@ class TestErrors:
         error = ValueError("x")
         error.name = "torch"  # ty: ignore[unresolved-attribute]
         assert errors.as_missing_extra(error) is None
-
-    def test_lazy_modules_answer_for_their_names(self):
-        module = lazy.module("wave")
-        assert module.__name__ == "wave"
-        with pytest.raises(AttributeError, match="module 'wave' has no attribute '__wrapped__'"):
-            _ = module.__wrapped__
-        assert lazy.module("numpy").__version__ == np.__version__
-        with pytest.raises(AttributeError):
-            _ = module.no_such_name
 
 
 class TestPackage:

@@ -2,7 +2,6 @@
 
 import pathlib
 import tomllib
-from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -11,7 +10,7 @@ import pytest
 from divulge import plan
 from divulge.errors import InputError
 from divulge.settings import InitSettings, Plan
-from divulge.types import AuditData, Records
+from divulge.types import Records
 
 
 def refused(message):
@@ -53,13 +52,6 @@ class TestReading:
             plan.read(path)
         path.write_text('[target]\nmodel = "m"\n[data]\nmembers = "a"\nnonmembers = "b"\npopulation = "c"')
         assert plan.read(str(path)).data.population == "c"
-
-    def test_the_first_of_several_masks_stands_for_them(self):
-        subject = AuditData(members=records(), nonmembers=records(), known=(1, 2))
-        resolved = plan.ResolvedPlan("target", {}, subject, plan.ResolvedAuditSettings(), None, {"recipes": []})
-        assert resolved.first_subject.known == 1
-        one = AuditData(members=records(), nonmembers=records(), known=3)
-        assert plan.replace(resolved, subject=one).first_subject is one
 
     @pytest.mark.parametrize(
         ("target", "expected"),
@@ -122,13 +114,6 @@ class TestStartingPlans:
         assert find(tmp_path, monkeypatch, content | {"more": [1, 2]}, "a").label == ""
         assert find(tmp_path, monkeypatch, content).label == ""
         assert find(tmp_path, monkeypatch, content, "a", ("p", "q")).label == ""
-
-    def test_files_that_show_nothing_leave_it_to_the_user(self, tmp_path):
-        nothing = plan.TableColumns()
-        (tmp_path / "empty.csv").write_text("a,y\n")
-        (tmp_path / "odd.parquet").write_bytes(b"PAR1")
-        for name in ("empty.csv", "odd.parquet", "none.csv", "x.npz"):
-            assert plan.find_columns("none", str(tmp_path / name)) == nothing
 
     @pytest.mark.parametrize(
         ("n", "level"),
@@ -199,55 +184,6 @@ class TestStartingPlans:
         assert content.get("task") == (None if task == "auto" else task)
         assert ("factory" in content["target"]) == options["model"].endswith(".safetensors")
 
-    @pytest.mark.parametrize(
-        ("options", "lines"),
-        [
-            ({"model": "m.onnx"}, ["# outputs = "]), ({"model": "mine:net"}, ["# outputs = "]),
-            ({"model": "m.skops"}, ["# frames = "]), ({"model": "m", "records": "text"}, ["# base = ", "# bos = "]),
-            ({"model": "m"}, []),
-        ],
-    )  # fmt: skip
-    def test_further_keys_of_a_target_are_shown_as_comments(self, options, lines):
-        text = plan.format_starting_plan(InitSettings.check(**options)).split("[target]")[1].split("[data]")[0]
-        comments = [line for line in text.splitlines() if line.startswith("# ")]
-        assert len(comments) == len(lines)
-        assert all(line.startswith(start) for line, start in zip(comments, lines, strict=True))
-
-    def test_columns_that_were_found_are_keys_and_the_rest_comments(self):
-        answers = InitSettings.check(records="table", label="y", members="a.csv")
-
-        def comments(text):
-            lines = text.split("[data]")[1].split("# [references]")[0].splitlines()
-            return [line.split(" = ")[0] for line in lines if line.startswith("#")]
-
-        text = plan.format_starting_plan(answers, plan.TableColumns("y", "user", "", ("w",)))
-        assert tomllib.loads(text)["data"] == {
-            "members": "a.csv", "nonmembers": "", "population": "", "label": "y", "id": "user", "drop": ["w"],
-        }  # fmt: skip
-        assert comments(text) == ["# columns", "# classes"]
-        assert comments(plan.format_starting_plan(answers)) == ["# id", "# columns", "# drop", "# classes"]
-        documents = InitSettings.check(records="text", label="note")
-        with_classes = tomllib.loads(plan.format_starting_plan(documents, plan.TableColumns("y", text="note")))["data"]
-        assert (with_classes["text"], with_classes["label"]) == ("note", "y")
-        assert "label" not in tomllib.loads(plan.format_starting_plan(documents))["data"]
-
-    @pytest.mark.parametrize(
-        ("options", "keys"),
-        [
-            ({"references": 0}, None), ({"records": "text", "references": 3}, {"base", "count"}),
-            ({"records": "table", "model": "m.skops", "references": 3}, {"count"}),
-            ({"records": "images", "model": "m.onnx", "references": 3}, {"make_model", "count"}),
-        ],
-    )  # fmt: skip
-    def test_references_are_trained_as_the_target_was(self, options, keys):
-        text = plan.format_starting_plan(InitSettings.check(**options))
-        if keys is None:
-            assert "\n# [references]" in text
-            return
-        found = tomllib.loads(text)["references"]
-        assert set(found) == keys
-        assert found["count"] == 3
-
     def test_a_whole_plan_has_the_rate_and_reads_back(self):
         answers = InitSettings.check(
             model="m.skops", records="table", label="y", members="a", nonmembers="b", population="c"
@@ -256,23 +192,3 @@ class TestStartingPlans:
         assert content["fpr"] == [0.05]
         assert tomllib.loads(plan.format_starting_plan(answers))["fpr"] == [0.01]
         assert Plan.check(**content).data.label == "y"
-
-    @pytest.mark.parametrize(("n_test", "halves"), [(2, (1, 1)), (5, (2, 3))])
-    def test_test_records_of_a_target_folder_are_halved(self, n_test, halves, tmp_path, monkeypatch):
-        def folder_of(n):
-            sides = {"train": pl.DataFrame({"a": [0.5]}), "test": pl.DataFrame({"a": np.arange(n)})}
-            return SimpleNamespace(model=tmp_path / "m.skops", tables=lambda: sides)
-
-        monkeypatch.setattr(plan, "read_sacro_folder", lambda model: folder_of(n_test))
-        answers = plan.import_sacro_folder(tmp_path / "sacro", tmp_path / "new")
-        assert answers["records"] == "table"
-        parts = [pl.read_parquet(answers[name])["a"].to_list() for name in ("nonmembers", "population")]
-        assert tuple(map(len, parts)) == halves
-        assert sorted(parts[0] + parts[1]) == list(range(n_test))
-        assert all(part == sorted(part) for part in parts)
-        assert pl.read_parquet(answers["members"])["a"].to_list() == [0.5]
-        with refused("^folder: .*members.parquet is there already"):
-            plan.import_sacro_folder(tmp_path / "sacro", tmp_path / "new")
-        monkeypatch.setattr(plan, "read_sacro_folder", lambda model: folder_of(1))
-        with refused("has 1 test records; at least 2 are needed"):
-            plan.import_sacro_folder(tmp_path / "sacro", tmp_path / "other")

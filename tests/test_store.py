@@ -6,8 +6,6 @@ import math
 import os
 import stat
 import zipfile
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,98 +50,6 @@ def test_an_error_of_the_disk_names_the_file_that_was_to_be_written(tmp_path, fi
     assert caught.value.errno == errno.ENOSPC
 
 
-def test_an_error_without_a_number_is_left_as_it_is(tmp_path):
-    with pytest.raises(OSError, match=r"^own words$"), store.atomic_write(tmp_path / "out"):
-        raise OSError("own words")
-
-
-class FullDisk:
-    """An open file of a disk that takes no more."""
-
-    closed = False
-
-    def __init__(self):
-        self.attempts = 0
-
-    def write(self, content):
-        self.attempts += 1
-        raise OSError(errno.ENOSPC, f"full {self.attempts}")
-
-    flush = lambda self: self.write(b"")  # noqa: E731
-
-
-def test_the_first_error_of_the_disk_is_remembered():
-    file = store.RecordingFile(FullDisk())
-    for operation in (lambda: file.write(b"x"), file.flush):
-        with pytest.raises(OSError, match="full"):
-            operation()
-    assert file.error is not None
-    assert file.error.strerror == "full 1"
-    flushed = store.RecordingFile(FullDisk())
-    with pytest.raises(OSError, match="full 1"):
-        flushed.flush()
-    with pytest.raises(OSError, match="full 2"):
-        flushed.flush()
-    assert flushed.error.strerror == "full 1"
-    flushed._file.closed = True
-    flushed.flush()
-
-
-def test_a_recording_file_writes_moves_and_tells(tmp_path):
-    with (tmp_path / "file").open("wb") as out:
-        file = store.RecordingFile(out)
-        assert file.writable()
-        assert file.seekable()
-        assert file.write(b"abcdef") == 6
-        assert file.seek(2) == 2
-        assert file.tell() == 2
-        assert file.seek(-1, 2) == 5
-        assert file.write(b"!") == 1
-        file.flush()
-        assert (tmp_path / "file").read_bytes() == b"abcde!"
-
-
-@pytest.mark.parametrize(
-    ("disk_error", "raised", "expected"),
-    [(True, ValueError, OSError), (False, ValueError, ValueError), (True, KeyboardInterrupt, KeyboardInterrupt)],
-)
-def test_what_a_writer_makes_of_an_error_of_the_disk_is_replaced_by_it(tmp_path, disk_error, raised, expected):
-    def write(out):
-        if disk_error:
-            out.error = OSError(errno.EFBIG, "File too large")
-        raise raised("the writer's own")
-
-    with pytest.raises(expected, match="File too large" if expected is OSError else "the writer's own") as caught:
-        store.write_file(tmp_path / "out", write)
-    if expected is OSError:
-        assert caught.value.filename == str(tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-@dataclass
-class Summary:
-    low: float
-    label: str
-    parts: tuple
-    record: int = field(default=3, metadata={"single_records": True})
-
-
-def test_summaries_become_json_values():
-    inner = Summary(-math.inf, "inf", (math.nan, 1))
-    outer = Summary(0.5, "a", ([inner, {1: math.inf, "k": True}],), 4)
-    expected = {
-        "low": 0.5,
-        "label": "a",
-        "parts": [[{"low": None, "label": "inf", "parts": [None, 1], "record": 3}, {"1": None, "k": True}]],
-        "record": 4,
-    }
-    assert store.to_json_values(outer) == expected
-    assert store.to_json_values([0, None, 1.5, "x"]) == [0, None, 1.5, "x"]
-    del expected["record"], expected["parts"][0][0]["record"]
-    assert store.to_json_values(outer, show_records=False) == expected
-    assert store.to_json_values((outer, {"a": outer}), show_records=False) == [expected, {"a": expected}]
-
-
 def test_text_is_read_as_utf8_with_one_kind_of_line_end(tmp_path):
     path = tmp_path / "text"
     path.write_bytes("é\r\nb\rc\n".encode())
@@ -182,9 +88,6 @@ def test_a_link_may_not_leave_the_directory_but_may_move_within_it(tmp_path):
     assert store.read_text(inside / "leaves") == "secret"
 
 
-MIB = 1 << 20
-
-
 def test_a_hole_on_the_disk_is_refused_and_says_how_much_is_stored(tmp_path):
     with (tmp_path / "hollow").open("wb") as out:
         out.truncate(1 << 30)
@@ -193,37 +96,6 @@ def test_a_hole_on_the_disk_is_refused_and_says_how_much_is_stored(tmp_path):
         os.fsync(out.fileno())
     with pytest.raises(InputError, match=r"hollow: damaged, nothing but a hole \("):
         store.open_untrusted(tmp_path / "hollow")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "head", "may_be_shorter", "starts"),
-    [
-        ("a", b"PK\x03\x04rest", b"PK", False, True),
-        ("a", b"PX", b"PK", False, False),
-        ("a", b"P", b"PK", False, False),
-        ("a", b"P", b"PK", True, True),
-        ("a", b"K", b"PK", True, False),
-        ("a", b"", b"PK", True, True),
-        ("a.safetensors", b"12345678{", b"{", False, True),
-        ("a.safetensors", b"1234567{{", b"{", False, True),
-        ("a.safetensors", b"1234567{x", b"{", False, False),
-        ("a.safetensors.tmp", b"12345678{", b"{", False, True),
-        ("a", b"12345678{", b"{", False, False),
-    ],
-)
-def test_the_start_of_a_file_is_compared_after_the_length_of_a_header(
-    tmp_path, name, content, head, may_be_shorter, starts
-):
-    (tmp_path / name).write_bytes(content)
-    assert store.starts_with(tmp_path / name, head, may_be_shorter=may_be_shorter) is starts
-
-
-def test_a_folder_or_a_link_out_starts_with_nothing(tmp_path):
-    (tmp_path / "inside").mkdir()
-    (tmp_path / "PK").write_bytes(b"PK")
-    (tmp_path / "inside" / "link").symlink_to(tmp_path / "PK")
-    assert not store.starts_with(tmp_path / "inside", b"")
-    assert not store.starts_with(tmp_path / "inside" / "link", b"PK")
 
 
 def test_hashes_tell_content_shape_type_and_boundaries_apart():
@@ -301,50 +173,6 @@ def test_an_archive_is_refused_where_twice_its_unpacked_content_exceeds_memory(t
     (tmp_path / "no.zip").write_bytes(b"no archive")
     store.check_archive_size(tmp_path / "no.zip", "model")
     assert len(checked) == 2
-
-
-class PanicException(BaseException):  # the name that libraries written in Rust give it
-    pass
-
-
-@pytest.mark.parametrize(
-    ("error", "is_replaced"),
-    [
-        (PanicException("index out of range"), True),
-        (Exception("bad header"), True),
-        (ValueError("ours"), False),
-        (KeyboardInterrupt("stop"), False),
-    ],
-)
-def test_panics_and_errors_without_a_class_become_ours(error, is_replaced):
-    assert store.is_panic(error) is isinstance(error, PanicException)
-    with pytest.raises(InputError if is_replaced else type(error), match=str(error)), store.panic_errors("model.bin"):
-        raise error
-    assert not store.is_panic(type("PanicException", (Exception,), {})())
-
-
-def test_a_place_that_does_not_fit_is_named():
-    assert store.parse_json({"a": 1}, dict[str, int], Path("f")) == {"a": 1}
-    with pytest.raises(InputError, match=r"^f: damaged at the top: input should be a valid integer, got '1'$"):
-        store.parse_json("1", int, Path("f"))
-    with pytest.raises(InputError, match=r"^f: damaged at a\.1: input should be a valid integer, got \[\]$"):
-        store.parse_json({"a": [1, []]}, dict[str, list[int]], Path("f"))
-    with pytest.raises(InputError, match=r"^f: damaged: Out of range float values are not JSON compliant"):
-        store.parse_json(math.inf, float, Path("f"))
-
-
-def test_limits_of_files():
-    """256 MiB of text, 32 GiB of lines: what the documentation and the messages promise."""
-    assert store.MAX_TEXT_BYTES == 256 * MIB
-    assert store.MAX_LINES_BYTES == 32 * 1024 * MIB
-
-
-def test_content_that_grew_while_it_was_read_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "f").write_bytes(b"12345")
-    monkeypatch.setattr(store, "_refuse_large", lambda *arguments: None)
-    assert store.read_untrusted(tmp_path / "f", limit=5) == b"12345"
-    with pytest.raises(InputError, match=r"f: more than such a file may have"):
-        store.read_untrusted(tmp_path / "f", limit=4)
 
 
 def test_json_files_are_read_within_a_directory(tmp_path):

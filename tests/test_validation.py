@@ -18,6 +18,7 @@ from divulge.validation import (
     check_ids,
     check_integer,
     check_labels,
+    check_mask,
     check_matrix,
     check_memory,
     check_number,
@@ -146,3 +147,14 @@ def test_free_memory_is_what_the_container_leaves(tmp_path, monkeypatch):
     assert available_memory() == 400
     (tmp_path / "memory.max").write_text("max\n")
     assert available_memory() == pytest.approx(in_total, rel=0.5)
+
+
+def test_a_mask_is_of_truth_values_alone_and_of_the_shape_that_is_asked_for():
+    mask = np.array([[True, False], [False, False]])
+    assert check_mask(mask, "m", (None, 2)) is mask
+    assert check_mask(mask[0], "m", (3, 2)).tolist() == [[True, False]] * 3
+    for values, advice in (([1, 0], "; pass np.asarray.* == 1"), ([0, 2], "$"), ([0.1, 1.0], "$"), (["yes"], "$")):
+        with pytest.raises(dv.InputError, match=rf"^m: bool values are needed, got dtype \S+{advice}"):
+            check_mask(values, "m", (None,))
+    with pytest.raises(dv.InputError, match=r"^m: shape \(3, 2\) is needed, got \(2, 2\)$"):
+        check_mask(mask, "m", (3, 2))

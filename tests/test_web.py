@@ -273,49 +273,6 @@ def test_secrets_are_left_out_of_texts_however_they_are_escaped(text, secrets, s
     assert web.redact(text, secrets) == shown
 
 
-@pytest.mark.parametrize(
-    ("body", "shown"),
-    [
-        (b"x" * 201, "x" * 200),
-        (b" a\nb\x1b ", "a b"),
-        (b"\xff", "\ufffd"),
-        (b"very-secret" + b"x" * 199 + b"y", "…" + "x" * 199),
-    ],
-)
-def test_the_beginning_of_an_answer_is_shown(body, shown):
-    assert web.HttpAnswer(200, {}, body, ("very-secret",)).excerpt() == shown
-
-
-def test_the_first_wait_that_is_a_time_counts():
-    headers = {"retry-after": "?", "x-ratelimit-reset-requests": "0", "x-ratelimit-reset-tokens": "5"}
-    assert web.HttpAnswer(429, headers, b"").wait() == 0.0
-    assert web.HttpAnswer(429, {"x-ratelimit-reset-tokens": "5", "ratelimit-reset": "6"}, b"").wait() == 5.0
-
-
-class Response:
-    def __init__(self, encoding, *parts):
-        self.headers, self.parts = {"content-encoding": encoding}, parts
-
-    def iter_raw(self):
-        return iter(self.parts)
-
-
-@pytest.mark.parametrize(
-    ("encoding", "expected"),
-    [("", b"abcd"), (" Identity ", b"abcd"), ("br", "is packed as 'br'"), ("GZIP", "cannot be unpacked")],
-)
-def test_a_body_is_read_up_to_the_largest_size(encoding, expected):
-    with web.Client(timeout=1.0, max_bytes=4, verify=False) as client:
-        response = Response(encoding, b"ab", b"cd")
-        if isinstance(expected, bytes):
-            assert client._read_body(response) == expected
-            with pytest.raises(web.WebError, match="larger than 4 bytes"):
-                client._read_body(Response(encoding, b"ab", b"cd", b"e"))
-        else:
-            with pytest.raises(web.WebError, match=expected):
-                client._read_body(response)
-
-
 class Socket:
     def __init__(self, number, fails=False):
         self.number, self.fails, self.shut = number, fails, 0
@@ -351,7 +308,3 @@ def test_every_open_connection_is_cut_off_past_the_deadline():
         late = Socket(6)
         connect(client, late)
         assert late.shut == 1
-
-
-def test_answers_have_a_largest_size_by_default():
-    assert web.MAX_BYTES == 64 * 1024 * 1024

@@ -188,7 +188,7 @@ def test_a_leak_in_answers_alone_is_found_and_shown_beside_its_prompt(tmp_path):
     prompts = ["".join(rng.choice(list("abcdefgh"), 40)) for _ in range(240)]
     records = dv.from_prompts(prompts, rng.choice([" yes", " no!"], 240), ids=[f"r{i}" for i in range(240)])
     members = records[:80]
-    tuned = dv.references.FineTune(base, count=1, epochs=60, lr=4e-3, batch_size=16).train_model(members, seed=0)
+    tuned = dv.references.FineTune(base, count=1, epochs=40, lr=6e-3, batch_size=16).train_model(members, seed=0)
     results = {}
     for tokens in ("answer", "all"):
         texts = [chats.parse_dialogue(text).turns for text in records.x]
@@ -266,7 +266,7 @@ def test_a_list_of_chats_of_unknown_membership_names_those_that_were_used(tmp_pa
     chats_of = [
         [turn | {"content": "".join(rng.choice(list("abcdefgh"), 12))} for turn in CHAT[1:3]] for _ in range(160)
     ]
-    tuned = dv.references.FineTune(target, count=1, epochs=150, lr=4e-3, batch_size=16).train_model(
+    tuned = dv.references.FineTune(target, count=1, epochs=80, lr=8e-3, batch_size=16).train_model(
         dv.from_messages(chats_of[:40]), seed=0
     )
     tuned.model.save_pretrained("tuned")

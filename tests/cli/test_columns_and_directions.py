@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,15 +29,30 @@ def score_tables(tmp_path):
     return tmp_path
 
 
-def identify_on_a_terminal(folder, answer, *options):
-    """Run ``divulge identify`` with the score "Loss" on a terminal, type ``answer``, and return code and output."""
+SEVERAL = """
+import json, sys
+from divulge import cli
+from divulge.cli import printing
+printing.prepare()
+for words in json.loads(sys.argv[1]):
+    print("code", int(cli.run(words)), flush=True)
+printing.finish()
+"""
+
+
+def identify_on_a_terminal(folder, runs, typed):
+    """Run ``divulge identify`` on a terminal, once for the options of each run; code and output of each.
+
+    One after the other in one process, into which everything is typed beforehand: what takes time is its start.
+    """
     ours, terminal = pty.openpty()
-    command = [sys.executable, "-c", "from divulge.cli import main; main()", "identify", "candidates.csv"]
-    command += ["--calibration", "calibration.csv", "--score", "Loss", "--out", "run", *options]
+    options = ["--calibration", "calibration.csv", "--score", "Loss"]
+    words = [["identify", "candidates.csv", *options, "--out", name, *more] for name, more in runs.items()]
+    command = [sys.executable, "-c", SEVERAL, json.dumps(words)]
     environment = os.environ | {"PYTHONPATH": str(Path(dv.__file__).parents[1]), "COLUMNS": "200"}
     process = subprocess.Popen(command, cwd=folder, env=environment, stdin=terminal, stdout=terminal, stderr=terminal)
     os.close(terminal)
-    os.write(ours, answer.encode())
+    os.write(ours, typed.encode())
     output = b""
     try:
         while chunk := os.read(ours, 1 << 16):
@@ -44,37 +60,34 @@ def identify_on_a_terminal(folder, answer, *options):
     except OSError:  # the other side of the terminal is closed
         pass
     os.close(ours)
-    return process.wait(timeout=60), output.decode()
+    assert process.wait(timeout=60) == 0, output.decode()
+    said = re.findall(r"(.*?)code (\d)\s", output.decode(), re.S)
+    return [(int(code), text) for text, code in said]
 
 
-def summary_of(folder):
-    return json.loads((folder / "run" / "summary.json").read_text(encoding="utf-8"))
+def summary_of(folder, run):
+    return json.loads((folder / run / "summary.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("answer", "direction"), [(" LOW \n", "low"), ("\n", "high")])
-def test_a_terminal_is_asked_which_end_is_member_like_and_the_answer_decides(score_tables, answer, direction):
-    code, output = identify_on_a_terminal(score_tables, answer)
-    assert code == 0, output
-    assert QUESTION in output
-    assert "no direction was named" not in output
-    summary = summary_of(score_tables)
-    assert summary["settings"]["scores"] == [f"Loss:{direction}"]
-    assert (summary["selected"] > 40) == (direction == "low")
-
-
-def test_an_answer_that_is_no_end_is_an_error_that_names_the_ends(score_tables):
-    code, output = identify_on_a_terminal(score_tables, "sideways\n")
+def test_a_terminal_is_asked_which_end_is_member_like_and_the_answer_decides(score_tables):
+    runs = {"low": [], "high": [], "neither": [], "unasked": ["--json"]}
+    low, high, neither, unasked = identify_on_a_terminal(score_tables, runs, " LOW \n\nsideways\n")
+    for direction, (code, output) in (("low", low), ("high", high)):
+        assert code == 0, output
+        assert QUESTION in output
+        assert "no direction was named" not in output
+        summary = summary_of(score_tables, direction)
+        assert summary["settings"]["scores"] == [f"Loss:{direction}"]
+        assert (summary["selected"] > 40) == (direction == "low")
+    code, output = neither
     assert code == 2
-    assert "--score" in output
+    assert "--score" in output, "an answer that is no end is an error that names the ends"
     assert "high" in output.split("sideways")[-1]
-    assert not (score_tables / "run" / "summary.json").exists()
-
-
-def test_nothing_is_asked_where_json_is_wanted(score_tables):
-    code, output = identify_on_a_terminal(score_tables, "low\n", "--json")
+    assert not (score_tables / "neither" / "summary.json").exists()
+    code, output = unasked
     assert code == 0
-    assert "Which end" not in output
-    assert summary_of(score_tables)["settings"]["scores"] == ["Loss:high"]
+    assert "Which end" not in output, "nothing is asked where JSON is wanted"
+    assert summary_of(score_tables, "unasked")["settings"]["scores"] == ["Loss:high"]
 
 
 def test_nothing_is_asked_without_a_terminal(score_tables, monkeypatch, capsys):

@@ -2,7 +2,7 @@
 
 import json
 import pickle
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -29,6 +29,8 @@ from divulge.report import (
 )
 from divulge.results import ClassifierFit
 from divulge.targets import sacro_folders
+
+pytestmark = pytest.mark.usefixtures("records_compared_once")
 
 CONVERTER = Path(__file__).parents[2] / "examples" / "convert_to_skops.py"
 SECRET = 987654.25
@@ -210,8 +212,20 @@ def write_sacro_folder(folder, x, y, train, test):
     (folder / "target.yaml").write_text(yaml.dump(target))
 
 
+@pytest.fixture
+def convert(monkeypatch, capsys):
+    """Run the converter as a script, in this process; what it printed."""
+
+    def convert(*arguments):
+        monkeypatch.setattr(sys, "argv", [str(CONVERTER), *map(str, arguments)])
+        runpy.run_path(str(CONVERTER), run_name="__main__")
+        return capsys.readouterr().out
+
+    return convert
+
+
 class TestSacroFolders:
-    def test_a_converted_folder_becomes_a_plan_that_runs(self, divulge, tmp_path):
+    def test_a_converted_folder_becomes_a_plan_that_runs(self, divulge, convert, tmp_path):
         x, y, order = sets()
         write_sacro_folder(tmp_path / "target", x, y, order[:80], order[80:])
         code, _, err = divulge("init", tmp_path / "no", "--model", tmp_path / "target")
@@ -219,9 +233,7 @@ class TestSacroFolders:
         assert "is a pickle" in err
         assert "convert_to_skops.py" in err
         assert not (tmp_path / "no").exists()
-        command = [sys.executable, CONVERTER, tmp_path / "target", tmp_path / "safe"]
-        process = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert "model.skops" in process.stdout
+        assert "model.skops" in convert(tmp_path / "target", tmp_path / "safe")
         code, _, err = divulge("init", tmp_path / "plan", "--model", tmp_path / "safe")
         assert code == 0, err
         members = pl.read_parquet(tmp_path / "plan" / "members.parquet")
@@ -240,13 +252,12 @@ class TestSacroFolders:
         assert code == 2
         assert "is a pickle" in err
 
-    def test_one_pickle_is_converted(self, tmp_path):
+    def test_one_pickle_is_converted(self, convert, tmp_path):
         x, y, _ = sets()
         with (tmp_path / "model.pkl").open("wb") as file:
             pickle.dump(RandomForestClassifier(2, random_state=0).fit(x, y), file)
-        command = [sys.executable, CONVERTER, tmp_path / "model.pkl"]
-        process = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert process.stdout == f"wrote {tmp_path / 'model.skops'}\n"  # no type is asked for that `load` knows
+        # No type is asked for that `load` knows.
+        assert convert(tmp_path / "model.pkl") == f"wrote {tmp_path / 'model.skops'}\n"
         from divulge.targets import load
 
         assert load(str(tmp_path / "model.skops")).logits(dv.Records(x[:2])).shape == (2, 3)

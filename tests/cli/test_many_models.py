@@ -1,5 +1,6 @@
 """Several models: limits in plans, audits of several plans, a table of runs, a folder of models."""
 
+import contextlib
 import csv
 import io
 import itertools
@@ -18,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
-from divulge import viewing
+from divulge import cli, viewing
 from divulge.auditing.gates import Ruling, Rulings, limits_section
 from divulge.auditing.junit import render_junit
 from run_directories import WRITERS, write_audit
@@ -62,12 +63,14 @@ def project(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def audited(project, divulge, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def audited(project, tmp_path_factory, records_compared_once):
     """All four plans, audited by one command."""
-    monkeypatch.chdir(project)
-    plans = sorted(path.relative_to(project) for path in (project / "plans").glob("*.toml"))
-    return tmp_path / "runs", divulge("audit", *plans, "--out", tmp_path / "runs")
+    runs, out, err = tmp_path_factory.mktemp("audited") / "runs", io.StringIO(), io.StringIO()
+    plans = sorted(str(path.relative_to(project)) for path in (project / "plans").glob("*.toml"))
+    with contextlib.chdir(project), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = cli.run(["audit", *plans, "--out", str(runs)])
+    return runs, (code, out.getvalue(), err.getvalue())
 
 
 def test_plans_that_fail_stop_no_other_and_the_exit_code_says_that_some_did(audited):
@@ -101,7 +104,7 @@ def test_plans_of_one_name_are_told_apart_by_their_folders_or_refused(project, d
 
 
 def test_a_gate_without_limits_holds_a_run_to_those_of_its_plan(audited, divulge, tmp_path):
-    runs, _ = audited
+    runs = shutil.copytree(audited[0], tmp_path / "runs")
     code, out, _ = divulge("gate", runs / "deep", "--json")
     assert code == 1
     answers = json.loads(out)["limits"]
@@ -329,8 +332,8 @@ def test_other_records_cannot_be_compared_and_the_table_says_so(tmp_path):
 def test_no_change_is_measured_from_a_run_that_may_be_of_another_model(tmp_path, divulge):
     rng, sets = np.random.default_rng(0), {}
     for name in ("members", "nonmembers", "population"):
-        x = rng.normal(size=(400, 3))
-        sets[name] = dv.Records(x, np.where(rng.random(400) < 0.3, rng.integers(0, 2, 400), x[:, 0] > 0).astype(int))
+        x = rng.normal(size=(200, 3))
+        sets[name] = dv.Records(x, np.where(rng.random(200) < 0.3, rng.integers(0, 2, 200), x[:, 0] > 0).astype(int))
     tree = DecisionTreeClassifier(random_state=0).fit(sets["members"].x, sets["members"].y)
 
     def other(x):  # classes in another order: right about fewer of its own records than a constant answer

@@ -11,10 +11,11 @@ QUESTION = ("--candidates", "200", "--members", "100", "--auc", "0.95", "--fdr",
 
 
 def test_it_says_what_the_library_says(divulge):
-    plan = planning.calibration(Setting(200, 100, 0.95), 0.8, fdr=0.1)
-    content = json.loads(divulge("power", *QUESTION, "--json")[1])["storey"]
+    question = ("--candidates", "60", "--members", "30", "--auc", "0.97", "--fdr", "0.1")
+    plan = planning.calibration(Setting(60, 30, 0.97), 0.8, fdr=0.1)
+    content = json.loads(divulge("power", *question, "--json")[1])["storey"]
     assert (content["calibration"], content["power"]["value"]) == (plan.calibration, plan.power.value)
-    output = divulge("power", *QUESTION)[1]
+    output = divulge("power", *question)[1]
     assert "select 80 %" in output
     assert f"[{plan.power.low:.3f}, {plan.power.high:.3f}]" in output
     assert str(plan.calibration) in output

@@ -19,42 +19,6 @@ def refused(message):
 
 class TestLines:
     @pytest.mark.parametrize(
-        ("text", "shown"),
-        [
-            ("a\x1fb", r"a\x1fb"), ("a b~", "a b~"), ("\x7f\x9f\xa0", "\\x7f\\x9f\xa0"),
-            ("\u2027\u2028", "\u2027\\u2028"),
-            ("\u202e\u202f", "\\u202e\u202f"), ("\u2066\u2069\u206a", "\\u2066\\u2069\u206a"), ("\ud800", r"\ud800"),
-            ("\ufeffé", "\\ufeffé"), ("\u061c\u200e\u200f\u2010", "\\u061c\\u200e\\u200f\u2010"), (3, "3"),
-        ],
-    )  # fmt: skip
-    def test_what_would_steer_a_terminal_is_spelt_out(self, text, shown, capsys):
-        assert printing.escape(text) == shown
-        printing.line(text)
-        assert capsys.readouterr().out == f"{shown}\n"
-
-    def test_streams_have_their_lines(self, capsys):
-        printing.line("plain", style="bold")
-        printing.line()
-        printing.lines(printing.sys.stderr, "a\nb")
-        printing.error("two\nlines")
-        printing.as_json({"a": "x\ny\u2028é"})
-        streams = capsys.readouterr()
-        assert streams.out == 'plain\n\n{\n  "a": "x\\ny\\u2028é"\n}\n'
-        assert streams.err == "a\nb\ndivulge: two lines\n"
-        with pytest.raises(ValueError, match="not JSON compliant"):
-            printing.as_json(float("nan"))
-
-    @pytest.mark.parametrize(("columns", "widest"), [("200", 80), ("50", 50), ("10", 30)])
-    def test_a_paragraph_is_no_wider_than_the_terminal(self, columns, widest, monkeypatch, capsys):
-        monkeypatch.setenv("COLUMNS", columns)
-        printing.paragraph("word " * 60 + "well-known " * 9)
-        first, *rest = capsys.readouterr().out.splitlines()
-        assert first == ""
-        assert max(map(len, rest)) <= widest
-        assert max(map(len, rest)) > widest - 12
-        assert not any(text.endswith("well-") for text in rest)
-
-    @pytest.mark.parametrize(
         ("text", "kind"),
         [
             ("auto: used bh", "note"), ("auto-lira: chose 4", "note"), ("auto chose storey", "note"),
@@ -72,58 +36,6 @@ class TestLines:
         assert capsys.readouterr().err == "Sure?"
         with refused("^--yes: nothing was done"):
             printing.confirm("Sure?")
-
-    def test_exit_codes_have_one_meaning_each(self):
-        codes = {"OK": 0, "BROKEN": 1, "INPUT": 2, "UNDECIDED": 3, "CONTRADICTED": 4, "DAMAGED": 5}
-        assert {code.name: code.value for code in Exit} == codes | {"INTERNAL": 70, "INTERRUPTED": 130}
-
-
-def shown(columns, rows, width):
-    console = printing.rich_console.Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(printing.fit_table("Title", columns, rows, width))
-    return console.file.getvalue().splitlines()
-
-
-class TestTables:
-    columns = ("name", "estimate", "how it was found")
-    rows = (("loss", "0.500 [0.250, 0.750]", "exactly"), ("long name", "0.1 [-0.2, 0.3]", "by hand"))
-
-    def test_a_table_is_one_block_two_lines_or_a_list_by_its_width(self):
-        """Each column takes two blanks and a line beside its widest cell, and the table one line more."""
-        whole, stacked = 9 + 20 + 7 + 3 * 3 + 1, 9 + 14 + 7 + 3 * 3 + 1
-        assert any("0.500 [0.250, 0.750]" in text for text in shown(self.columns, self.rows, whole))
-        narrower = shown(self.columns, self.rows, whole - 1)
-        assert not any("0.500 [" in text for text in narrower)
-        assert any("[0.250, 0.750]" in text and "0.500" not in text for text in narrower)
-        assert len(shown(self.columns, self.rows, stacked)[0]) <= stacked
-        listed = shown(self.columns, self.rows, stacked - 1)
-        assert listed[:2] == ["Title", "loss"]
-        assert "  how it was found  exactly" in [text.rstrip() for text in listed]
-        assert "long name" in [text.rstrip() for text in listed]
-
-    def test_numbers_stand_to_the_right_and_names_to_the_left(self):
-        lines = shown(["name", "count"], [["x", "1"], ["yyyyyyyy", "20,000"]], 60)
-        (row,) = (text for text in lines if "x" in text)
-        assert row.index("x") < row.index("1") == max(text.rfind("0") for text in lines)
-
-    def test_a_file_is_as_wide_as_asked_or_120(self, monkeypatch, capsys):
-        for columns, width in ((None, 120), ("77", 77)):
-            monkeypatch.setenv("COLUMNS", columns) if columns else monkeypatch.delenv("COLUMNS", raising=False)
-            printing.table("Title", ["name", "prose"], [["a", "word " * 60]])
-            assert width - 15 < max(map(len, capsys.readouterr().out.splitlines())) <= width
-
-    def test_a_table_of_one_column_that_does_not_fit_is_a_list(self):
-        assert [text.rstrip() for text in shown(["a"], [["x" * 30], ["y"]], 31)] == ["Title", "x" * 30, "y"]
-
-    def test_colours_belong_to_tones(self, monkeypatch):
-        styles = {}
-        monkeypatch.setattr(printing, "line", lambda text, style: styles.__setitem__(text[2:], style))
-        for tone in ("leak", "clear", "void", "doubt", "undecided", "plain"):
-            printing.verdict(tone, tone)
-        assert styles == {
-            "leak": "bold red", "clear": "bold green", "void": "bold magenta", "doubt": "bold yellow",
-            "undecided": "bold", "plain": "bold",
-        }  # fmt: skip
 
 
 class TestOptions:
@@ -149,14 +61,6 @@ class TestOptions:
         assert options.name_options(message, command, arguments) == expected
         planned = SimpleNamespace(params=[*parameters, parameter("plan", "plan")])
         assert options.name_options(message, planned, arguments) == message
-
-    def test_errors_about_a_model_name_their_option(self):
-        for message, expected in (
-            ("target.model: none", "--m: none"), ("model: none", "--m: none"), ("base: none", "--m: none"),
-            ("target.base: x model: y", "--m: x model: y"), ("remodel: x", "remodel: x"),
-        ):  # fmt: skip
-            with refused(f"^{expected}$"), options.model_errors("--m"):
-                raise InputError(message)
 
     def test_a_run_has_a_folder_of_its_own(self, monkeypatch):
         monkeypatch.setattr("time.strftime", lambda text: text)

@@ -7,35 +7,7 @@ import pytest
 import skops.io
 from sklearn.tree import DecisionTreeClassifier
 
-from divulge import InputError, plan, settings
-
-
-@pytest.mark.parametrize(("records", "usual"), [("images", "16"), ("table", "0"), ("text", "4")])
-def test_each_question_is_a_sentence_without_its_stop_and_names_its_choices(records, usual, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    asked = {}
-
-    def ask(question, suggested):
-        asked[question] = suggested
-        return {"What a record is (images, table, text)": records, "The model": "m.pt"}.get(
-            question.split(":")[0], suggested
-        )
-
-    answers = plan.complete_answers({}, ask)
-    assert list(asked) == [
-        "What a record is (images, table, text)",
-        "The model: a file (.safetensors, .onnx, .skops), a Hugging Face folder, or module:name",
-        "Do you know which records it was trained on? If not, the plan is for divulge identify (yes, no)",
-        "File of records that the model was trained on",
-        "File of records of the same kind that it was not trained on",
-        "File of further records that it was not trained on",
-        "Column of the classes (of documents: of the text)",
-        "Reference models to train; with 0 of them there are only weaker attacks",
-    ]
-    assert asked["What a record is (images, table, text)"] == "images"
-    assert list(asked.values())[-1] == usual
-    assert answers.references == int(usual)
-    assert answers.task == "auto"
+from divulge import InputError, plan
 
 
 def test_candidates_are_asked_for_in_place_of_members_where_membership_is_unknown(tmp_path):
@@ -49,24 +21,6 @@ def test_candidates_are_asked_for_in_place_of_members_where_membership_is_unknow
     assert plan.complete_answers({"candidates": "c.csv"}, None).known == "no"
     with pytest.raises(InputError, match="members"):
         plan.complete_answers({"candidates": "c.csv", "members": "m.csv"}, None)
-
-
-@pytest.mark.parametrize(("count", "records", "fits"), [(0, "table", True), (1, "table", False), (2, "table", True),
-                                                        (1, "text", True), (1, "images", False)])  # fmt: skip
-def test_one_reference_model_is_enough_for_texts_alone(count, records, fits):
-    given = {"records": records, "references": count, "model": "m.skops"}
-    if fits:
-        assert plan.complete_answers(given, None).references == count
-    else:
-        with pytest.raises(InputError, match="references: 0 or at least 2 are needed, got 1"):
-            plan.complete_answers(given, None)
-
-
-def test_a_table_is_suggested_for_an_estimator():
-    assert plan.complete_answers({"model": "m.skops"}, None).records == "table"
-    assert plan.complete_answers({"model": "m.skops"}, None).references == 8
-    assert plan.complete_answers({"model": "m.onnx"}, None).records == "images"
-    assert plan.complete_answers({"model": "m.onnx", "records": "table"}, None).references == 0
 
 
 FRAME = pl.DataFrame({"a": ["x", "y", "x"], "y": ["u", "v", "w"], "b": ["x", "x", "x"], "Label": ["x", "y", "y"]})
@@ -110,15 +64,6 @@ def test_the_longest_texts_are_the_documents(tmp_path):
     assert plan.find_columns("none", str(path)).text == ""
     pl.DataFrame({"a": []}).write_csv(path)
     assert plan.find_columns("none", str(path)) == plan.TableColumns()
-
-
-def test_answers_that_nobody_gave_are_images_without_reference_models():
-    answers = settings.InitSettings.check()
-    assert (answers.records, answers.references, answers.task) == ("images", 0, "auto")
-    assert {getattr(answers, name) for name in ("model", "members", "nonmembers", "population", "label")} == {""}
-    assert settings.InitSettings.check(references=0).references == 0
-    with pytest.raises(InputError, match="references"):
-        settings.InitSettings.check(references=-1)
 
 
 @pytest.mark.parametrize("names_recipes", [False, True])

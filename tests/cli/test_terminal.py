@@ -33,8 +33,8 @@ def obeyed(text):
     return re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", text)
 
 
-@pytest.fixture
-def run(tmp_path):
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
     """A finished audit whose warnings, ids and paths are hostile."""
     rng = np.random.default_rng(0)
 
@@ -42,7 +42,7 @@ def run(tmp_path):
         ids = np.array([f"{name}{i}{HOSTILE}" for i in range(n)])
         return dv.Records(rng.normal(size=(n, 2)), rng.integers(0, 2, n), ids)
 
-    path = tmp_path / "run\x1b[2J[red]"
+    path = tmp_path_factory.mktemp("runs") / "run\x1b[2J[red]"
     dv.audit(
         lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1),
         members=records(40, "m"),
@@ -113,21 +113,14 @@ def closed():
     return writer
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        (("list",), Exit.OK),
-        (("gate", "RUN", "--max", "auc:0.01"), Exit.BROKEN),
-    ],
-)
-def test_a_reader_that_leaves_changes_nothing(run, command, code):
-    """As in `divulge list | head -1`."""
-    command = [run if word == "RUN" else word for word in command]
-    ends = {"stdout": closed(), "stderr": closed() if code is not Exit.OK else subprocess.PIPE}
-    result = divulge(*command, capture_output=False, **ends)
-    os.close(ends["stdout"])
-    assert result.returncode == code
-    assert not result.stderr
+def test_a_reader_that_leaves_changes_nothing(run):
+    """As in `divulge gate RUN | head -1`."""
+    end = closed()
+    for errors in (subprocess.PIPE, end):
+        result = divulge("gate", run, "--max", "auc:0.01", capture_output=False, stdout=end, stderr=errors)
+        assert result.returncode == Exit.BROKEN
+        assert not result.stderr
+    os.close(end)
 
 
 NEEDS = {
@@ -217,7 +210,7 @@ def test_wrong_usage_is_one_line_that_names_the_help(capsys):
         assert (message or "") in errors
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+@pytest.mark.parametrize("width", [40, 80, 160])
 def test_no_table_breaks_an_interval_or_a_word_at_any_width(width):
     from rich.console import Console
 

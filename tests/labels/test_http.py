@@ -235,8 +235,8 @@ def test_the_attack_command_goes_on_after_a_quota_stop(leaderboard, y, tmp_path)
 def test_the_small_commands():
     assert json.loads(run("capacity", "--n", 198, "--clip", "1e-15", "--decimals", 5, "--json").stdout)["queries"] == 10
     assert "at most" in run("capacity", "--n", 198).stdout
-    assert json.loads(run("defend", "--n", 198, "--json").stdout)["noise"] > 0
-    assert "clip predictions" in run("defend", "--n", 198).stdout
+    assert json.loads(run("defend", "--n", 40, "--json").stdout)["noise"] > 0
+    assert "clip predictions" in run("defend", "--n", 40).stdout
     assert "queries for 198 labels" in run("design", "--n", 198).stdout
     bad = run("capacity", "--n", 198, "--clip", "often", check=False)
     assert bad.returncode == 2

@@ -1,12 +1,8 @@
 """Plans on losses: exact recovery at the edge of the noise, honest certainty beyond it, rigorous float bounds."""
 
 import math
-import os
-import subprocess
-import sys
 import warnings
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +11,7 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge import labels
-from divulge.labels import linear_plans, metrics
+from divulge.labels import metrics
 
 SPECS = {
     "scikit-learn": {"noise": 1e-4},
@@ -83,12 +79,12 @@ def test_exact_arithmetic_rounds_once(options):
     assert labels.LocalOracle(spec, y)(rows) == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.parametrize("decimals", [None, 5, 3])
+@pytest.mark.parametrize("decimals", [None, 3])
 def test_squared_errors_of_titanic(decimals, titanic):
     spec = labels.OracleSpec(metric="mse", n=len(titanic), decimals=decimals)
     plan = labels.design(spec)
     assert plan.certificate.certified
-    assert plan.count <= {None: 47, 5: 82, 3: 89}[decimals]
+    assert plan.count <= {None: 47, 3: 89}[decimals]
     simulation = labels.simulate(spec, titanic, plan)
     assert simulation.accuracy == 1.0
     if decimals is None:
@@ -111,7 +107,7 @@ def test_plans_that_use_the_last_bits_of_the_floats_are_exact(options):
     spec = labels.OracleSpec(n=83, **options)
     plan = labels.design(spec)
     assert plan.certificate.certified
-    for seed in range(40):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         y = (rng.random(83) < rng.choice([0.02, 0.3, 0.9, 1.0])).astype(int)
         y = np.sort(y) if seed % 4 == 0 else y
@@ -139,7 +135,7 @@ def test_noiseless_plans_are_certified_and_exact(method, order):
     noise=st.floats(1e-7, 5e-2),
     method=st.sampled_from(["auto", "weighing", "positional"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_wrong_label_is_ever_certain(data, n, classes, noise, method):
     """Adversarial noise at the edge, at twice the declared bound, and anywhere between, signs chosen freely."""
     spec = labels.OracleSpec(n=n, classes=classes, noise=noise, clip=1e-15)
@@ -204,9 +200,8 @@ def test_the_summation_bounds_hold(values, order):
     assert abs(Fraction(total) - exact) <= finer + 1e-300
 
 
-@pytest.mark.parametrize("n", [3, 8, 129, 1100])
+@pytest.mark.parametrize(("n", "finer"), [(3, 46), (8, 40), (129, 46), (300, 40)])
 @pytest.mark.parametrize("order", ["pairwise", "sequential"])
-@pytest.mark.parametrize("finer", [40, 46])
 def test_sums_on_the_grid_carry_no_more_than_the_drift(n, order, finer):
     rng = np.random.default_rng(n)
     grid = 2.0**-finer
@@ -310,11 +305,9 @@ def test_where_nothing_leaks_it_says_so(method):
         labels.design(labels.OracleSpec(n=1000, noise=0.1), method)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"noise": 1e-4}, {"metric": "mse"}, {"metric": "mse", "decimals": 3}, {"metric": "itakura_saito"}]
-)
+@pytest.mark.parametrize("options", [{}, {"metric": "mse", "decimals": 3}, {"metric": "itakura_saito"}])
 def test_the_best_plan_is_never_longer_than_the_others(options):
-    spec = labels.OracleSpec(n=400, **options)
+    spec = labels.OracleSpec(n=150, **options)
     best = labels.design(spec).count
     assert all(best <= labels.design(spec, method).count for method in ("positional", "weighing", "dense"))
 
@@ -353,16 +346,6 @@ def test_a_user_loss_must_separate_the_labels_both_ways():
         labels.OracleSpec(metric=labels.Linear(lambda t, y: t * 0 + y, 0.0, 1.0), n=5)
 
 
-def test_the_core_needs_no_torch():
-    code = (
-        "import sys; from divulge import labels as L; "
-        "print(L.simulate(L.OracleSpec(n=9, noise=1e-4), [0, 1, 1, 0, 1, 0, 0, 1, 1]).accuracy, 'torch' in sys.modules)"
-    )
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=paths)
-    assert process.stdout == "1.0 False\n"
-
-
 def test_gaps_are_what_the_tables_say():
     for name, options in SPECS.items():
         spec = labels.OracleSpec(n=5, **options)
@@ -374,40 +357,3 @@ def test_gaps_are_what_the_tables_say():
         close = 1e-2 if spec.float_dtype == "float32" else 1e-9
         assert np.allclose(table - table[:, :1], gaps[:, None] * digits, atol=close), name
     assert labels.OracleSpec(n=5).loss().largest_gap(np.arange(2)) > 36.04
-
-
-@pytest.mark.parametrize("order", ["pairwise", "sequential"])
-@pytest.mark.parametrize("n", [5, 20, 300])
-def test_no_row_is_left_out_of_the_drift(n, order):
-    """What one row lies off its grid value, far more than rounding can hide, is in the bound whichever row it is."""
-    ones = np.ones((n, n))
-    result = metrics.grid_error(ones, ones, 0.5 * np.eye(n), 0.25, order, "float64")
-    assert (result >= 0.5).all()
-    assert (result <= 0.75).all()
-
-
-@pytest.mark.parametrize("kind", ["bounded", "gaussian"])
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-@pytest.mark.parametrize(
-    "parts",  # of each plan the unit of its sums, the error of their floats, and the noise of a sum
-    [[(1.0, 0.01, 0.1)], [(1.0, 0.1, 0.5)], [(1.0, 0.1, 0.4)], [(1.0, 0.6, 0.1)], [(1.0, 0.01, 0.1), (0.5, 0.01, 0.1)],
-     [(1.0, 0.01, 0.1), (0.9, 0.02, 0.5)]],
-)  # fmt: skip
-def test_a_certificate_is_that_of_the_plan_with_the_least_to_spare(parts, reduction, kind, monkeypatch):
-    plans = [SimpleNamespace(unit=unit, error=np.array([0.0, error])) for unit, error, _ in parts]
-    noise = {id(plan): part[2] for plan, part in zip(plans, parts, strict=True)}
-    monkeypatch.setattr(linear_plans, "sum_noise_bound", lambda spec, plan, guard: noise[id(plan)])
-    spec = labels.OracleSpec(metric="log_loss", n=4, clip=0.01, noise=0.1, noise_kind=kind, reduction=reduction)
-    rows = 4 if reduction == "mean" else 1
-    found = linear_plans.certify_digit_plans(spec, tuple(plans))
-    if kind == "gaussian":
-        unit, error, _ = parts[0]
-        assert not found.certified
-        assert (found.separation, found.needed) == pytest.approx(((unit - 2 * error) / rows, 0.0))
-        return
-    failing = [part for part in parts if part[0] <= 2 * (part[1] + part[2])]
-    unit, error, own = failing[0] if failing else min(parts, key=lambda part: part[0] - 2 * (part[1] + part[2]))
-    assert found.certified is not bool(failing)
-    assert found.separation == pytest.approx(max(0.0, unit - 2 * error) / rows)
-    assert found.needed == pytest.approx(2 * own / rows)
-    assert ("one step is" in found.why) == bool(failing)

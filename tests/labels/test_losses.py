@@ -68,76 +68,6 @@ def test_a_norm_like_loss_is_the_bregman_divergence_summed_over_both_classes(alp
             assert row[label] == pytest.approx(divergence(1 - label, q) + divergence(label, p))
 
 
-REACH = {
-    "log_loss": {"clip": CLIP},
-    "log_loss, no clip": {},
-    "log_loss, one column": {"clip": CLIP, "submission": "positive"},
-    "log_loss, one column, no clip": {"submission": "positive"},
-    "log_loss, four": {"clip": CLIP, "classes": 4},
-    "squared_euclidean": {},
-    "squared_euclidean, one column": {"submission": "positive"},
-    "squared_euclidean, four": {"classes": 4},
-    "mae": {},
-    "mape": {},
-    "rmsle": {},
-}
-
-
-@pytest.mark.parametrize("name", REACH)
-def test_the_span_is_the_largest_difference_that_predictions_make(name):
-    options = {"classes": 2} | REACH[name]
-    loss = metrics.row_loss(name.split(",")[0], **options)
-    edge = {"log_loss": math.log(99) if "clip" in options else -math.log(np.finfo("float64").tiny)}
-    whole = {
-        "squared_euclidean": 2.0 if options["classes"] == 4 else 1.0,
-        "mae": 1.0,
-        "mape": 1.0,
-        "rmsle": math.log(2) ** 2,
-    }
-    expected = (edge | whole)[name.split(",")[0]]
-    if name == "squared_euclidean, four":
-        expected = 1.0  # with predictions that are 0 for no class: 4/K
-    assert loss.span == pytest.approx(expected, rel=1e-9)
-    assert loss.span <= expected
-    if name == "log_loss, one column, no clip":
-        assert loss.two_sided == pytest.approx(-math.log(2.0**-53))
-        assert loss.largest == loss.span
-    elif name in ("mape", "rmsle"):
-        assert (loss.two_sided, loss.largest) == (loss.span, math.inf)
-    else:
-        assert loss.two_sided == loss.largest == loss.span
-
-
-@pytest.mark.parametrize("name", [*REACH, "mse", "itakura_saito", "sigmoid_cross_entropy", "softmax_cross_entropy"])
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.999])
-def test_predictions_put_the_labels_the_asked_gap_apart(name, share):
-    options = {"classes": 2} | REACH.get(name, {})
-    loss = metrics.row_loss(name.split(",")[0], **options)
-    digits = np.arange(options["classes"])
-    reach = loss.largest_gap(digits)
-    reach = min(reach, loss.two_sided) if math.isfinite(loss.span) else 100.0
-    gaps = np.array([share * reach, -share * reach])
-    table = loss.table(loss.predict(gaps, digits))
-    tolerance = 3e-2 if "column, no clip" in name else 1e-6
-    np.testing.assert_allclose(table - table[:, :1], np.outer(gaps, digits), rtol=tolerance, atol=1e-9)
-
-
-@pytest.mark.parametrize("classes", [3, 4, 7])
-def test_the_largest_gap_leaves_no_class_below_the_clip_or_below_nothing(classes):
-    for digits in (np.arange(classes), np.arange(classes) % 2, np.r_[0, np.full(classes - 1, 2)]):
-        loss = metrics.row_loss("log_loss", classes, clip=CLIP)
-        gap = loss.largest_gap(digits)
-        smallest = metrics.class_probabilities(np.array([gap]), digits).min()
-        assert CLIP <= smallest <= CLIP * (1 + 1e-6)
-        brier = metrics.row_loss("squared_euclidean", classes)
-        gap = brier.largest_gap(digits)
-        both = brier.predict(np.array([gap, -gap]), digits)
-        np.testing.assert_allclose(both.sum(axis=1), 1.0)
-        assert -1e-12 <= both.min() <= 1e-9
-    # Where the clip leaves no room there is none.
-    assert metrics.row_loss("log_loss", classes, clip=0.45).largest_gap(np.arange(classes)) == 0.0
-
-
 @pytest.mark.parametrize("name", ["mse", "mae", "mape", "rmse", "rmsle", "sigmoid_cross_entropy", "itakura_saito"])
 def test_losses_of_two_labels_are_refused_for_more(name):
     with pytest.raises(InputError, match=f"classes: {name} is defined for 2 classes here, got 3"):
@@ -146,16 +76,6 @@ def test_losses_of_two_labels_are_refused_for_more(name):
 
 def linear(function, low=-1.0, high=1.0):
     return labels.Linear(function, low=low, high=high, name="own")
-
-
-def test_a_loss_of_ones_own_reaches_as_far_as_its_smaller_side():
-    hinge = linear(lambda t, y: np.maximum(0, 1 - (2 * y - 1) * t), -1.0, 0.25)
-    loss = metrics.row_loss(hinge, 2)
-    assert loss.span == pytest.approx(0.5)
-    table = loss.table(loss.predict(np.array([0.5, 0.1, -0.5]), np.arange(2)))
-    np.testing.assert_allclose(table[:, 1] - table[:, 0], [0.5, 0.1, -0.5], atol=1e-9)
-    with pytest.raises(InputError, match="classes: own is defined for 2 classes here, got 3"):
-        metrics.row_loss(hinge, 3)
 
 
 @pytest.mark.parametrize(
@@ -198,24 +118,4 @@ def test_weighted_losses_are_the_weights_times_the_losses(weights, submission):
     assert loss.shape == plain.shape
 
 
-@pytest.mark.parametrize(
-    ("y", "lists", "score"),
-    [([0, 1], [[0, 1], [1, 0]], 1.0), ([0, 1], [[1, 0], [1, 0]], 0.75), ([0, 2], [[1, 2], [0, 1]], 0.0),
-     ([2, 2, 2], [[0, 1, 2], [2, 1, 0], [0, 2, 1]], (1 / 3 + 1 + 1 / 2) / 3)],
-)  # fmt: skip
-def test_the_reciprocal_places_of_true_labels_are_averaged(y, lists, score):
-    assert metrics.mean_average_precision(np.array(y), np.array(lists)) == pytest.approx(score)
-
-
 # --- one addition
-
-
-@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 16, 23, 128, 129, 200])
-@pytest.mark.parametrize("order", ["pairwise", "sequential"])
-def test_sums_of_whole_numbers_carry_no_error(n, order):
-    low = np.arange(2.0 * n).reshape(2, n)
-    found = metrics.grid_error(low, low + 1, np.zeros((2, n)), 1.0, order, "float64")
-    assert found.tolist() == [0.0, 0.0]
-    # A deviation too small to show is rounded away as soon as something is added.
-    small = metrics.grid_error(low + 1, low + 1, np.full((2, n), 1e-18), 1.0, order, "float64")
-    assert small.tolist() == ([0.0, 0.0] if n > 1 else [1e-18, 1e-18])

@@ -13,17 +13,17 @@ from divulge.labels import defences
 
 
 def test_every_remedy_is_printed_with_its_cost(capsys):
-    defended = labels.defend(labels.OracleSpec(n=300, decimals=5))
+    spec = labels.OracleSpec(n=60, decimals=5)
+    defended = labels.defend(spec)
     assert all(remedy.cost is not None for remedy in defended.remedies)
     assert all("Kendall's τ" in line for line in defended.advice)
-    repeat = labels.defend(labels.OracleSpec(n=300, decimals=5), seed=1)
-    assert defended.remedies == labels.defend(labels.OracleSpec(n=300, decimals=5)).remedies
-    assert repeat.remedies != defended.remedies
-    assert cli.run(["labels", "defend", "--n", "100", "--decimals", "4"]) == 0
+    assert defended.remedies == labels.defend(spec).remedies
+    assert labels.defend(spec, seed=1).remedies != defended.remedies
+    assert cli.run(["labels", "defend", "--n", "60", "--decimals", "4"]) == 0
     output = capsys.readouterr().out
     for name in ("private split", "submissions per day", "rounding", "ladder", "Kendall's"):
         assert name in output
-    unknown = labels.defend(labels.OracleSpec(labels.KnownRange(0, 1), n=300, decimals=4))
+    unknown = labels.defend(labels.OracleSpec(labels.KnownRange(0, 1), n=60, decimals=4))
     assert all("not known" in line for line in unknown.advice)
 
 
@@ -36,9 +36,9 @@ def test_a_remedy_that_leaves_no_leaderboard_says_so_and_stands_below_what_keeps
     assert "turns the ranking round" in reversing
     assert reversing.index("Gaussian noise of standard deviation") < reversing.index("turns the ranking round")
     assert "None of them keeps the ranking. What does: rank in the end by rows that no shown score" in reversing
-    keeping = command("--n", "20000", "--decimals", "5", "--queries", "20", "--accuracy", "0.55")
+    keeping = command("--n", "2000", "--decimals", "5", "--queries", "20", "--accuracy", "0.55")
     assert "None of them" not in keeping
-    for spec in (labels.OracleSpec(n=2000), labels.OracleSpec(n=200), labels.OracleSpec("accuracy", n=2000)):
+    for spec in (labels.OracleSpec(n=60), labels.OracleSpec("accuracy", n=300)):
         kept = [remedy.keeps_ranking for remedy in labels.defend(spec, 10).remedies]
         assert kept == sorted(kept, reverse=True)
 
@@ -79,10 +79,8 @@ def test_the_interval_covers_the_mean_over_many_competitions():
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"metric": "accuracy"}, {"metric": "mcc"}, {"metric": "r2"}, {"metric": "auc"}, {"metric": "mse"},
-        {"metric": "map_at_k", "classes": 4}, {"metric": "quadratic_weighted_kappa", "classes": 4},
-        {"metric": "mape"}, {"metric": "softmax_cross_entropy", "classes": 3}, {"submission": "positive", "clip": None},
-        {"noise": 0.01, "noise_kind": "gaussian"}, {"noise": 0.01, "noise_kind": "laplace", "metric": "mae"},
+        {}, {"metric": "accuracy"}, {"metric": "r2"}, {"metric": "auc"}, {"metric": "map_at_k", "classes": 4},
+        {"metric": "softmax_cross_entropy", "classes": 3}, {"noise": 0.01, "noise_kind": "laplace", "metric": "mae"},
         {"metric": labels.Evaluated(lambda y, p: float(np.mean(y == p)), depends_on="counts", low=0, high=1)},
     ],
 )  # fmt: skip

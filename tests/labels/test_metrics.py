@@ -10,7 +10,6 @@ from sklearn import metrics
 
 import divulge as dv
 from divulge import cli, labels
-from divulge.labels import count_plans
 from divulge.labels import metrics as label_metrics
 
 CODES = ("balanced_accuracy", "macro_f1", "mcc", "quadratic_weighted_kappa", "r2", "map_at_k", "mape", "rmsle")
@@ -175,9 +174,9 @@ def test_a_search_reads_the_auc_and_macro_f1_of_three_classes():
         return float(np.mean([2 * b / max(e, 1) for b, e in zip(intersections, either, strict=True)]))
 
     for function, classes, submission, n in (
-        (auc, 2, "positive", 6),
-        (macro, 3, "labels", 5),
-        ("macro_f1", 3, "rows", 5),
+        (auc, 2, "positive", 5),
+        (macro, 3, "labels", 4),
+        ("macro_f1", 3, "rows", 4),
     ):
         spec = labels.OracleSpec(function, n=n, classes=classes, submission=submission, decimals=5)
         y = np.random.default_rng(1).integers(0, classes, n)
@@ -251,14 +250,6 @@ def test_degenerate_labels_are_not_proven_where_the_metric_cannot_tell():
         inference = labels.infer(labels.LocalOracle(spec, np.full(6, value)), labels.design(spec))
         assert not inference.proven.any()
     assert label_metrics.r_squared(np.zeros(3, dtype=int), np.zeros(3)) == 1.0
-
-
-def test_totals_that_no_answer_admits_are_left_out_one_answer_after_the_other(monkeypatch):
-    """Or all that are possible would be too many to read labels from."""
-    monkeypatch.setattr(count_plans, "_MAX_CANDIDATES", 8)
-    y = np.random.default_rng(4).integers(0, 2, 30)
-    for metric in ("balanced_accuracy", "mcc"):
-        assert labels.simulate(labels.OracleSpec(metric=metric, n=30), y).inference.proven.all()
 
 
 # Of each loss of two classes: the largest gap tried here, the loss's own span, and the size of what cancels near zero.

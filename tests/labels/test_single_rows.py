@@ -41,9 +41,8 @@ def endpoint(metric, y, decimals):
 @pytest.mark.parametrize(
     ("metric", "n", "decimals"),
     [
-        ("auc", 100, 3), ("auc", 200, 4), ("auc", 60, 2), ("f1", 100, 2),
-        ("f1", 200, 2), ("f1", 30, 1), ("mcc", 90, 1), ("accuracy", 150, 2), ("accuracy", 11, 1), ("r2", 200, 2),
-        ("r2", 200, 1),
+        ("auc", 100, 4), ("auc", 60, 2), ("f1", 70, 2), ("f1", 30, 1), ("mcc", 60, 1), ("accuracy", 60, 2),
+        ("accuracy", 11, 1), ("r2", 100, 2), ("r2", 200, 1),
     ],
 )  # fmt: skip
 def test_coarse_scores_give_every_label_away(metric, n, decimals):
@@ -99,7 +98,7 @@ def test_a_label_is_determined_exactly_if_all_labellings_that_explain_the_answer
 
 
 @pytest.mark.parametrize("metric", ["auc", "f1", "balanced_accuracy", "mcc", "quadratic_weighted_kappa", "accuracy"])
-@pytest.mark.parametrize("n", [3, 4, 6])
+@pytest.mark.parametrize("n", [3, 6])
 def test_what_is_certified_gives_no_two_labellings_the_same_answers(metric, n):
     every = np.array(list(itertools.product([0, 1], repeat=n)))
     every = every if metric in ("f1", "accuracy") else every[1:-1]
@@ -126,7 +125,7 @@ def test_below_the_error_that_capacity_names_one_row_is_read_through_the_worst_n
     spec = labels.OracleSpec(metric, n=n, noise=limit * 0.99)
     plan = labels.design(spec)
     assert plan.certificate.certified
-    for share, seed in itertools.product((0.0, 0.3, 0.6, 1.0), range(5)):
+    for share, seed in itertools.product((0.0, 0.3, 0.6, 1.0), range(2)):
         y = draw_labels(n, share, seed)
         assert labels.simulate(spec, y, plan, seed=seed).accuracy == 1.0
     open_plan = labels.design(labels.OracleSpec(metric, n=n, noise=limit * 1.01))
@@ -142,15 +141,15 @@ def test_capacity_of_auc_agrees_with_design():
 
 
 @pytest.mark.parametrize(
-    ("metric", "n", "decimals"), [("auc", 40, 1), ("f1", 40, 1), ("mcc", 40, 1), ("macro_f1", 40, 1)]
+    ("metric", "n", "decimals"), [("auc", 40, 1), ("f1", 40, 1), ("mcc", 40, 1)]
 )  # fmt: skip
 def test_endpoints_that_are_not_as_declared_have_no_wrong_label_proven(metric, n, decimals):
     plan = labels.design(labels.OracleSpec(metric, n=n, decimals=decimals))
     assert plan.method == "one row a query"
     score = COARSE[metric]
-    for seed in range(3):
+    for seed, share in enumerate((0.1, 0.7)):
         rng = np.random.default_rng(seed)
-        y = draw_labels(n, (0.1, 0.3, 0.7)[seed % 3], seed)
+        y = draw_labels(n, share, seed)
         dropped = np.arange(n) != rng.integers(2, n)
 
         def gains(best=[-9.0], y=y):  # noqa: B006 (the rule's memory)
@@ -233,17 +232,17 @@ def test_rows_that_are_left_out_and_hide_one_another_prove_no_label():
 
 
 def test_the_menu_reads_auc_with_as_many_submissions_as_rows(capsys):
-    items = {item.name: item for item in labels.menu(labels.OracleSpec("auc", n=200, decimals=4))}
-    assert items["as it is"].read == items["rounding"].read == 200
+    items = {item.name: item for item in labels.menu(labels.OracleSpec("auc", n=100, decimals=4))}
+    assert items["as it is"].read == items["rounding"].read == 100
     assert items["submissions per day"].read == 90
     assert items["private split"].read is None
-    assert cli.run(["labels", "defend", "--n", "200", "--metric", "auc", "--decimals", "4"]) == 0
+    assert cli.run(["labels", "defend", "--n", "100", "--metric", "auc", "--decimals", "4"]) == 0
     assert "no attack of ours is known there, which is no all-clear" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize(("step", "leaks"), [(0.001, True), (0.004, True), (0.006, False)])
+@pytest.mark.parametrize(("step", "leaks"), [(0.008, True), (0.012, False)])
 def test_a_minimum_gain_is_counted_as_a_naive_attacker_reads_through_it(step, leaks, capsys):
-    n, y, best = 200, draw_labels(200, 0.4), -1.0
+    n, y, best = 100, draw_labels(100, 0.4), -1.0
     guess, shown = np.zeros(n), []
 
     def ask(p):
@@ -263,17 +262,17 @@ def test_a_minimum_gain_is_counted_as_a_naive_attacker_reads_through_it(step, le
     item = next(item for item in labels.menu(spec, step=step) if item.name == "minimum gain")
     assert item.read == (n if leaks else 0)
     assert item.readable >= item.read
-    command = ["labels", "defend", "--n", "200", "--metric", "accuracy", "--decimals", "4"]
+    command = ["labels", "defend", "--n", "100", "--metric", "accuracy", "--decimals", "4"]
     assert cli.run([*command, "--step", str(step), "--days", "50", "--per-day", "6"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "6 submissions a day for 50 days" in text
-    assert ("our attack still reads 200 of 200 labels" in text) == leaks
+    assert ("our attack still reads 100 of 100 labels" in text) == leaks
 
 
-@pytest.mark.parametrize("metric", ["auc", "f1", "balanced_accuracy", "mcc", "macro_f1"])
+@pytest.mark.parametrize("metric", ["auc", "f1", "mcc"])
 def test_a_minimum_gain_leaks_through_other_metrics_as_well(metric):
-    items = {item.name: item for item in labels.menu(labels.OracleSpec(metric, n=60, decimals=5), step=1e-4)}
-    assert items["minimum gain"].read == items["ladder"].read == 60
+    items = {item.name: item for item in labels.menu(labels.OracleSpec(metric, n=40, decimals=5), step=1e-4)}
+    assert items["minimum gain"].read == items["ladder"].read == 40
 
 
 @pytest.mark.parametrize(("queries", "step"), [(3, 0.5), (4, 0.4), (5, 1.0)])
@@ -334,12 +333,12 @@ def test_a_rule_that_shows_the_best_score_so_far_is_named_and_no_protection():
     assert "protects no label that is worth more than the gain" in str(found.contradiction)
 
 
-@pytest.mark.parametrize(("kind", "noise"), [("gaussian", 0.01), ("laplace", 0.01), ("gaussian", 0.003)])
+@pytest.mark.parametrize(("kind", "noise"), [("gaussian", 0.01), ("laplace", 0.01)])
 def test_accuracy_under_noise_is_read_by_signs(kind, noise):
     spec = labels.OracleSpec("accuracy", n=80, decimals=4, noise=noise, noise_kind=kind)
     plan = labels.design(spec, queries=700)
     assert plan.method == "signs"
-    for seed in range(4):
+    for seed in range(2):
         y = draw_labels(80, 0.4, seed)
         inference = labels.infer(labels.LocalOracle(spec, y, seed), plan)
         assert (inference.labels == y).all()

@@ -73,7 +73,7 @@ def test_every_chart_is_drawn_without_a_complaint_or_a_connection(visit, file, p
     assert tab.asked == [file]
 
 
-@pytest.mark.parametrize("width", [360, 390, 768])
+@pytest.mark.parametrize("width", [360, 768])
 def test_a_narrow_page_never_scrolls_sideways(visit, file, width):
     tab = visit(file, width=width)
     assert overflow(tab) == 0

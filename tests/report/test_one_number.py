@@ -16,7 +16,6 @@ import divulge as dv
 from divulge import results
 from divulge.auditing import summary
 from divulge.cli import app
-from divulge.report import html as report_html
 from divulge.report import sections
 from divulge.viewing import Shelf
 from divulge.viewing.server import application
@@ -64,19 +63,13 @@ def doors(runs, tmp_path_factory):
     }
     outputs = {}
     for name in RUN_KINDS:
-        printed = []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                report_html, "write_pdf", lambda document, path, keep=printed: keep.append(document.read_text())
-            )
-            for form in ("html", "md", "pdf", "json", "csv"):
-                invoke("report", runs / name, "--format", form, "--to", folder_out / f"{name}.{form}")
-            invoke("report", runs / name, "--one-page", "--to", folder_out / f"{name}-page.html")
+        for form in ("html", "md", "json", "csv"):
+            invoke("report", runs / name, "--format", form, "--to", folder_out / f"{name}.{form}")
+        invoke("report", runs / name, "--one-page", "--to", folder_out / f"{name}-page.html")
         result = dv.load(runs / name)
         pages = {
             "report": (folder_out / f"{name}.html").read_text(),
             "model card": (folder_out / f"{name}.md").read_text(),
-            "PDF": printed[0],
             "one page": (folder_out / f"{name}-page.html").read_text(),
             "notebook": result._repr_html_(),
             "view": client.get(f"/runs/{keys[name]}").text,
@@ -205,7 +198,7 @@ def test_an_identification_counts_the_same_documents_everywhere(runs, doors):
     stored, table, frame = outputs["JSON"], outputs["CSV"], dv.load(runs / "identification").to_frame()
     selected = stored["selected"]
     finding = f"{selected} of {stored['candidates']} documents"
-    for door in ("report", "model card", "PDF", "one page", "notebook", "view", "report in view", "verdict in Python"):
+    for door in ("report", "model card", "one page", "notebook", "view", "report in view", "verdict in Python"):
         assert finding in outputs[door], door
         assert set(re.findall(r"(\d+) of 200 documents are identified", outputs[door])) == {str(selected)}, door
     listed = pl.read_csv(runs / "identification" / "selected.csv")

@@ -1,5 +1,7 @@
 """`divulge view` as a server and in a real browser: what it shows, and to whom."""
 
+import contextlib
+import io
 import os
 import re
 import shutil
@@ -12,7 +14,7 @@ import polars as pl
 import pytest
 
 import divulge as dv
-from divulge import provenance
+from divulge import cli, provenance
 from divulge.viewing import Shelf
 
 httpx = pytest.importorskip("httpx")
@@ -41,7 +43,8 @@ def runs(tmp_path_factory):
     pl.DataFrame({"score": rng.normal(size=200) + 2}).write_csv(folder / "candidates.csv")
     pl.DataFrame({"score": rng.normal(size=400)}).write_csv(folder / "calibration.csv")
     tables = [folder / "candidates.csv", "--calibration", folder / "calibration.csv", "--score", "score"]
-    subprocess.run([*COMMAND, "identify", *map(str, tables), "--out", str(folder / "texts")], check=True)
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert cli.run(["identify", *map(str, tables), "--out", str(folder / "texts")]) == 0
     (folder / "broken").mkdir()
     (folder / "broken" / "run.json").write_text("{")
     return folder
