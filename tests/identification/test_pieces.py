@@ -3,8 +3,6 @@
 import gzip
 import hashlib
 import json
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
@@ -165,12 +163,8 @@ def test_ids_that_repeat_far_apart_are_named(tmp_path):
 
 
 def test_digests_do_not_depend_on_the_process():
-    code = (
-        "import numpy as np\nfrom divulge.identification import score_tables\n"
-        "print(score_tables.digest_texts(np.array(['a', 'é', '', None], object), 3).tolist())"
-    )
-    outputs = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
-    assert outputs == {f"{score_tables.digest_texts(np.array(['a', 'é', '', None], object), 3).tolist()}\n"}
+    digests = score_tables.digest_texts(np.array(["a", "é", "", None], object), 3)
+    assert digests.tolist() == [11600821211116902817, 2835158003655156214, 0, 0]
 
 
 def test_the_sample_is_of_the_distinct_texts_with_the_lowest_digests():
