@@ -25,10 +25,6 @@ FRAME = pl.DataFrame(
 DATA = dv.Records(FRAME, np.array([0, 1, 1, 0]))
 
 
-def read(*names):
-    return [column for column in kinds._read_columns(DATA) if column.name in names]
-
-
 def test_random_canaries_draw_codes_from_those_that_occur():
     frame = pl.DataFrame({"code": [100, 900] * 20, "x": np.arange(40.0)})
     data = dv.Records(frame, np.arange(40) % 2)

@@ -12,7 +12,7 @@ from divulge.identification import case_file, finished_run, from_tables, identif
 from divulge.identification.decision import Policy
 from divulge.identification.score_adjustment import KNOWN_MEMBERS
 from divulge.identification.score_tables import Columns, Score
-from divulge.report.page import Collapsible, Paragraph
+from divulge.report.page import Collapsible
 from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
 from divulge.results import ControlResult, IdentificationSummary
@@ -44,11 +44,6 @@ def changed(run, **changes):
 def page(run, documents=None, **changes):
     shown_run = identification_page.IdentificationRun(changed(run, **changes), run[0], documents or {})
     return build_page(from_tables.IDENTIFICATION, shown_run)
-
-
-def paragraphs(rendered, title):
-    blocks = next(section for section in rendered.sections if section.title == title).blocks
-    return [block.text for block in blocks if isinstance(block, Paragraph)]
 
 
 def control(name="exchangeability", state="passed", half=0.05, *, conclusive=True, p_value=None):
