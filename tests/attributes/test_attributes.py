@@ -123,9 +123,9 @@ class TestDecision:
         assert max(result.values, key=lambda one: one.difference.low).value == "yes"
 
     def test_few_records_with_a_value_keep_a_model_from_being_cleared(self):
-        members, values = np.arange(4000) < 2000, np.zeros(4000, int)
-        values[[*range(6), *range(2000, 2006)]] = 1
-        right = np.random.default_rng(0).random(4000) < 0.6
+        members, values = np.arange(2000) < 1000, np.zeros(2000, int)
+        values[[*range(6), *range(1000, 1006)]] = 1
+        right = np.random.default_rng(0).random(2000) < 0.6
         result = decide_attribute({"model": right, "imputation": right}, members, values, ("no", "yes"))
         assert result.answer == "too little data to say"
         assert "too rare" in result.reason
@@ -232,13 +232,13 @@ class TestInference:
         def twice(x, y):
             return dv.Records(np.c_[x, x[:, 0]], y)
 
-        data = sets(make=twice, n=200)
+        data = sets(make=twice, n=150)
         result = attributes.infer(tree(data["members"]), **data, column=0)
         assert result.finding.attacks[-1].members.value == 1
         assert result.finding.answer == "no leak found"
 
     def test_a_column_that_the_model_never_reads_is_guessed_as_from_the_population(self):
-        data = sets(n=200)
+        data = sets(n=150)
         model = DecisionTreeClassifier(random_state=0).fit(data["members"].x[:, 1:], data["members"].y)
         result = attributes.infer(lambda x: model.predict_proba(x[:, 1:]), outputs="probabilities", **data, column=0)
         assert result.finding.answer != "leak found"
@@ -286,7 +286,7 @@ class TestInference:
                 native_frame.index = np.arange(len(native_frame)) + 1000
             return dv.Records(native_frame, y)
 
-        data = sets(make=frame, n=100, levels=3)
+        data = sets(make=frame, n=80, levels=3)
         encode = make_column_transformer((OneHotEncoder(), ["drug"]), remainder="passthrough")
         members = data["members"].table.to_native()
         pandas = members if library is pd.DataFrame else members.to_pandas()
@@ -414,7 +414,7 @@ class TestWhatIsNotCleared:
         assert reload(tmp_path / "run").finding.reason == result.finding.reason
 
     def test_one_that_knows_them_is(self):
-        data = half_learned_sets()
+        data = half_learned_sets(400)
         right = LogisticRegression().fit(data["members"].x, data["members"].y)
         assert attributes.infer(right, **data, column=0).finding.answer == "no leak found"
 

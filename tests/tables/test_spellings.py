@@ -145,6 +145,7 @@ def test_documents_to_score(spelled, tmp_path):
     assert written.to_dict(as_series=False) == {"id": IDS, "text": TABLE["Text"].to_list()}
 
 
+@pytest.mark.parametrize("spelled", ["cp1252 with decimal commas", "json lines without gaps", "shards"], indirect=True)
 def test_identification(spelled, tmp_path):
     calibration = pl.DataFrame(
         {"Exhibit": [f"u{row}" for row in range(300)], "Loss": np.random.default_rng(1).normal(size=300)}

@@ -313,7 +313,7 @@ def audited(tmp_path_factory):
     """Write the files of three audits, two of a forest and one of a network, run them, and return their folder."""
     folder = tmp_path_factory.mktemp("audited")
     rng = np.random.default_rng(3)
-    parts = {"members": 120, "nonmembers": 110, "population": 160}
+    parts = {"members": 120, "nonmembers": 110, "population": 120}
     columns = {name: (rng.normal(size=(n, 5)).astype(np.float32), rng.integers(0, 2, n)) for name, n in parts.items()}
     columns["forget"] = tuple(values[:60] for values in columns["members"])
     columns["kept"] = tuple(values[60:] for values in columns["members"])
