@@ -57,9 +57,9 @@ def test_the_list_is_that_of_conformal_p_values_of_the_scores():
 
 
 def test_false_discoveries_keep_their_bound_where_half_or_none_of_the_candidates_was_used():
-    """24 draws with a rate of .2: a mean above .4 has a probability of at most 15 % (Hoeffding); seeds are fixed."""
+    """16 draws with a rate of .2: a mean above .45 has a probability of at most 15 % (Hoeffding); seeds are fixed."""
     shares = []
-    for seed in range(24):
+    for seed in range(16):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(260, 3))
         y = rng.integers(0, 2, 260)
@@ -71,7 +71,7 @@ def test_false_discoveries_keep_their_bound_where_half_or_none_of_the_candidates
         )  # fmt: skip
         false = found.selected & ~np.isin(np.arange(60), trained)
         shares.append(false.sum() / max(1, found.count))
-    assert np.mean(shares) < 0.4
+    assert np.mean(shares) < 0.45
 
 
 def test_known_members_say_how_many_are_found_and_move_nothing_on_the_list():
