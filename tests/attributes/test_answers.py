@@ -8,10 +8,9 @@ import pytest
 
 import divulge as dv
 from divulge import attributes, statistics
-from divulge.attributes import finding, result
+from divulge.attributes import finding
 from divulge.attributes.finding import CLEAR, CONFOUNDED, LEAK, TOO_LITTLE, decide_attribute
 from divulge.attributes.result import AttributeInference
-from divulge.report import formatting, markdown
 from divulge.results import StudyControl
 from divulge.settings import AttributeSettings
 from divulge.types import Estimate
@@ -182,21 +181,6 @@ class TestRulings:
         if "values" not in options:
             assert [(ruling.recipe, ruling.scope, ruling.estimate) for ruling in by_value] == [("all", "all", None)]
 
-    def test_a_reason_says_which_doubt(self):
-        def reason(policy="share:0.5", **options):
-            return dv.gate(inference(**options), policy)[0].reason
-
-        assert reason(doubt="another model") == "another model"
-        assert reason(stored=stored_records(proven=True, suspected=False)) == (
-            "5 of 9 training records stand in this file"
-        )
-        assert reason(stored=stored_records(proven=False, suspected=True)).startswith("5 of 9")
-        assert reason(copied=200) == finding.describe_copies(200)
-        assert "members can be told" in reason(checks=(FAILED,))
-        assert reason("value:0.6") == "no value is shared by enough members and non-members for a test of its own"
-        rare = {"values": np.r_[[2] * 3, np.arange(497) % 2], "value_names": "abc"}
-        assert reason("value:0.6", **rare) == "3 members have a value that too few records have for a test"
-
     def test_a_doubt_keeps_nothing_from_being_broken(self):
         members = np.arange(500) < 250
         leaking = {"model": members, "imputation": np.zeros(500, bool)}
@@ -243,41 +227,3 @@ class TestPages:
         assert (found.finding.answer == CONFOUNDED) == is_confounded
         assert found.summary().warnings == ("be told", *notes)
         assert str(found) == found.verdict == f"{found.finding.answer.capitalize()}. {found.finding.reason}"
-
-    def test_facts_and_rates_are_those_of_the_run(self):
-        found = inference()
-        facts = found.page().facts
-        assert facts == {
-            "attribute": "age", "a guess is right": "exactly", "values tried": "2",
-            "candidates": "250 members and 250 non-members", "reference models": "3",
-            "difference that counts as none": "50 %", "seed": "7",
-        }  # fmt: skip
-        settings = AttributeSettings(tolerance=0.25, seed=7)
-        assert inference(settings=settings).page().facts["a guess is right"] == "within 0.25"
-        _, rows = result.attack_rows(found.summary())
-        assert [row[0] for row in rows] == ["model", "imputation"]
-        assert rows[0][4] == formatting.format_percent_estimate(found.finding.attacks[0].gain)
-        assert rows[1][4] == "–"
-        assert rows[0][1:4] == [
-            formatting.format_percent_estimate(getattr(found.finding.attacks[0], part))
-            for part in ("members", "nonmembers", "difference")
-        ]
-
-    def test_the_page_says_what_stands_in_the_file_what_was_found_and_what_to_do(self):
-        members = np.arange(500) < 250
-        leaking = {"model": members, "imputation": np.zeros(500, bool)}
-        proven = stored_records(proven=True, suspected=False)
-        suspected = stored_records(proven=False, suspected=True)
-        rare = {"values": np.r_[[2] * 3, np.arange(497) % 2], "value_names": ("a", "b", "c")}
-        pages = {name: markdown.render(inference(**options).page()) for name, options in {
-            "clear": {}, "leak": {"right": leaking}, "proven": {"stored": proven}, "rare": rare,
-            "suspected": {"right": leaking, "stored": suspected}, "doubt": {"doubt": "it knows nobody"},
-        }.items()}  # fmt: skip
-        without_advice = {name for name, text in pages.items() if "less" not in text.split("What it shows")[0]}
-        assert {"clear", "rare", "doubt"} <= without_advice
-        assert "Make the model fit single records less." in pages["leak"]
-        assert "Make the model fit single records less." in pages["suspected"]
-        assert "By their bytes. Another kind of model keeps none" in pages["proven"]
-        assert all("ecords in the file: 5 of 9" in pages[name] for name in ("proven", "suspected"))
-        assert "in doubt: it knows nobody" in pages["doubt"]
-        assert "3 members have a value that too few records have" in pages["rare"]

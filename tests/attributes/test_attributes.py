@@ -58,13 +58,13 @@ def tree(records, **options):
 def test_records_that_stand_in_the_file_without_the_column_give_no_value_away():
     """Neighbours keep what they are given: with the column its values stand in the file, without it they do not."""
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"age": rng.normal(size=600), "pay": rng.normal(size=600), "ward": rng.integers(0, 3, 600)})
-    y = (frame["age"] + rng.normal(size=600) > 0).astype(int).to_numpy()
-    parts = (("members", 0), ("nonmembers", 200), ("population", 400))
-    data = {name: dv.Records(frame[i : i + 200], y[i : i + 200]) for name, i in parts}
+    frame = pd.DataFrame({"age": rng.normal(size=360), "pay": rng.normal(size=360), "ward": rng.integers(0, 3, 360)})
+    y = (frame["age"] + rng.normal(size=360) > 0).astype(int).to_numpy()
+    parts = (("members", 0), ("nonmembers", 120), ("population", 240))
+    data = {name: dv.Records(frame[i : i + 120], y[i : i + 120]) for name, i in parts}
     for columns, is_stored in ((["age", "pay"], False), (["ward", "pay", "age"], True)):
         selected_columns = make_column_transformer(("passthrough", columns))
-        model = make_pipeline(selected_columns, KNeighborsClassifier(15)).fit(frame[:200], y[:200])
+        model = make_pipeline(selected_columns, KNeighborsClassifier(15)).fit(frame[:120], y[:120])
         inference = attributes.infer(model, column="ward", **data)
         assert (inference.finding.answer == "leak found") == is_stored
         assert any("without the column of interest" in text for text in inference.warnings) != is_stored
@@ -89,27 +89,27 @@ class Chooser:
 @pytest.mark.parametrize(("columns", "is_stored"), [(["age", "pay"], False), (["age", "ward"], True)])
 def test_records_that_stand_there_by_some_columns_are_asked_by_which(columns, is_stored):
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"age": rng.normal(size=600), "pay": rng.normal(size=600), "ward": rng.integers(0, 3, 600)})
-    y = (frame["age"] + rng.normal(size=600) > 0).astype(int).to_numpy()
-    parts = (("members", 0), ("nonmembers", 200), ("population", 400))
-    data = {name: dv.Records(frame[i : i + 200], y[i : i + 200]) for name, i in parts}
-    inference = attributes.infer(Chooser(columns, frame[:200], y[:200]), column="ward", **data)
+    frame = pd.DataFrame({"age": rng.normal(size=360), "pay": rng.normal(size=360), "ward": rng.integers(0, 3, 360)})
+    y = (frame["age"] + rng.normal(size=360) > 0).astype(int).to_numpy()
+    parts = (("members", 0), ("nonmembers", 120), ("population", 240))
+    data = {name: dv.Records(frame[i : i + 120], y[i : i + 120]) for name, i in parts}
+    inference = attributes.infer(Chooser(columns, frame[:120], y[:120]), column="ward", **data)
     assert (inference.finding.answer == "leak found") == is_stored
     assert (inference.stored is not None) == is_stored
 
 
 class TestDecision:
     def test_guesses_that_know_nothing_of_membership_are_no_leak(self):
-        """Each draw errs with at most 5 %; more than 5 of 24 would have a probability below .002."""
+        """Each draw errs with at most 5 %; more than 3 of 9 would have a probability below .001."""
         n_found = 0
-        for seed in range(24):
+        for seed in range(9):
             rng = np.random.default_rng(seed)
             members = np.arange(70) < 30
             values = rng.choice(3, 70, p=[0.6, 0.3, 0.1])
             rates = rng.random(3)
             right = {name: rng.random(70) < rates[values] for name in ("model", "imputation")}
             n_found += decide_attribute(right, members, values, ("a", "b", "c")).answer == "leak found"
-        assert n_found <= 5
+        assert n_found <= 3
 
     def test_a_rare_value_that_is_given_away_is_found_though_the_rates_hardly_differ(self):
         rng = np.random.default_rng(0)
@@ -123,9 +123,9 @@ class TestDecision:
         assert max(result.values, key=lambda one: one.difference.low).value == "yes"
 
     def test_few_records_with_a_value_keep_a_model_from_being_cleared(self):
-        members, values = np.arange(4000) < 2000, np.zeros(4000, int)
-        values[[*range(6), *range(2000, 2006)]] = 1
-        right = np.random.default_rng(0).random(4000) < 0.6
+        members, values = np.arange(2000) < 1000, np.zeros(2000, int)
+        values[[*range(6), *range(1000, 1006)]] = 1
+        right = np.random.default_rng(0).random(2000) < 0.6
         result = decide_attribute({"model": right, "imputation": right}, members, values, ("no", "yes"))
         assert result.answer == "too little data to say"
         assert "too rare" in result.reason
@@ -170,9 +170,9 @@ class TestInference:
         assert result.finding.attacks[-1].name == "imputation"
 
     def test_a_model_trained_on_nothing_here_gives_nothing_away(self):
-        """Each errs with at most 5 %; 3 of 4 would happen with a probability below .001."""
+        """Each errs with at most 5 %; 3 of 3 would happen with a probability below .001."""
         answers = []
-        for seed in range(4):
+        for seed in range(3):
             data = sets(seed, n=60)
             stranger = tree(dv.Records(*rows(60, 900 + seed)))
             answers.append(attributes.infer(stranger, **data, column=0).finding.answer)
@@ -232,13 +232,13 @@ class TestInference:
         def twice(x, y):
             return dv.Records(np.c_[x, x[:, 0]], y)
 
-        data = sets(make=twice, n=200)
+        data = sets(make=twice, n=150)
         result = attributes.infer(tree(data["members"]), **data, column=0)
         assert result.finding.attacks[-1].members.value == 1
         assert result.finding.answer == "no leak found"
 
     def test_a_column_that_the_model_never_reads_is_guessed_as_from_the_population(self):
-        data = sets(n=200)
+        data = sets(n=150)
         model = DecisionTreeClassifier(random_state=0).fit(data["members"].x[:, 1:], data["members"].y)
         result = attributes.infer(lambda x: model.predict_proba(x[:, 1:]), outputs="probabilities", **data, column=0)
         assert result.finding.answer != "leak found"
@@ -249,7 +249,7 @@ class TestInference:
         def make(x, y):
             return dv.Records(x, x[:, 1] * 2 + x[:, 0] + rng.normal(size=len(x)))
 
-        data = sets(make=make, n=160)
+        data = sets(make=make, n=80)
         model = RandomForestRegressor(30, random_state=0).fit(data["members"].x, data["members"].y)
         result = attributes.infer(model, **data, column=1, tolerance=0.3)
         assert result.value_names == ("low third", "middle third", "high third")
@@ -259,7 +259,7 @@ class TestInference:
             assert 0 < result.right[name].mean() < 1
 
     def test_values_that_nobody_in_the_population_has_are_never_guessed(self):
-        data = sets(n=120)
+        data = sets(n=60)
         x = data["members"].x.copy()
         x[:10, 0] = 7
         members = dv.Records(x, data["members"].y)
@@ -270,7 +270,7 @@ class TestInference:
         def one_hot(x, y):
             return dv.Records(np.c_[np.eye(3)[x[:, 0].astype(int)], x[:, 1:]], y)
 
-        data = sets(make=one_hot, n=200, levels=3)
+        data = sets(make=one_hot, n=60, levels=3)
         result = attributes.infer(tree(data["members"]), **data, column=(0, 1, 2))
         assert result.tried == 3
         assert result.column == "0, 1, 2"
@@ -286,7 +286,7 @@ class TestInference:
                 native_frame.index = np.arange(len(native_frame)) + 1000
             return dv.Records(native_frame, y)
 
-        data = sets(make=frame, n=200, levels=3)
+        data = sets(make=frame, n=80, levels=3)
         encode = make_column_transformer((OneHotEncoder(), ["drug"]), remainder="passthrough")
         members = data["members"].table.to_native()
         pandas = members if library is pd.DataFrame else members.to_pandas()
@@ -321,17 +321,17 @@ class TestInference:
         assert attributes.infer(target, **data, column="day").value_names[0] == "1970-01-01"
 
     def test_reference_models_are_clones_of_the_target(self):
-        data = sets(n=200)
+        data = sets(n=60)
         model = RandomForestClassifier(20, random_state=0).fit(data["members"].x, data["members"].y)
         result = attributes.infer(model, **data, column=0, references=Train(count=2))
         assert result.references == 2
         assert list(result.right) == ["model", "model against references", "imputation"]
 
     def test_equal_records_count_once(self):
-        data = sets(n=100)
+        data = sets(n=60)
         repeated = dv.Records(np.repeat(data["members"].x, 2, axis=0), np.repeat(data["members"].y, 2))
         result = attributes.infer(tree(repeated), **data | {"members": repeated}, column=0)
-        assert result.summary().members == 100
+        assert result.summary().members == 60
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -376,14 +376,14 @@ class TestInference:
             attributes.infer(lambda x: np.c_[x[:, 0], -x[:, 0]], **data, column=0)
 
 
-def half_learned_sets():
+def half_learned_sets(n=500):
     """Sets whose label says nothing of the first column, and half of which follows from another."""
     rng = np.random.default_rng(0)
-    x = np.c_[rng.integers(0, 3, 1500), rng.normal(size=(1500, 3))]
-    y = (x[:, 1] + rng.normal(size=1500) > 0).astype(int)
+    x = np.c_[rng.integers(0, 3, 3 * n), rng.normal(size=(3 * n, 3))]
+    y = (x[:, 1] + rng.normal(size=3 * n) > 0).astype(int)
     return {
-        name: dv.Records(x[i : i + 500], y[i : i + 500])
-        for name, i in (("members", 0), ("nonmembers", 500), ("population", 1000))
+        name: dv.Records(x[i : i + n], y[i : i + n])
+        for name, i in (("members", 0), ("nonmembers", n), ("population", 2 * n))
     }
 
 
@@ -391,11 +391,11 @@ class TestWhatIsNotCleared:
     """A model that gives nothing away by queries is not cleared where it keeps the records, or may be another one."""
 
     def test_records_in_the_file_are_a_leak_whatever_the_guesses_say(self, tmp_path):
-        data = half_learned_sets()
+        data = half_learned_sets(150)
         model = KNeighborsClassifier(25).fit(data["members"].x, data["members"].y)
         result = attributes.infer(model, **data, column=0, out=tmp_path / "run")
         assert result.finding.answer == "leak found"
-        assert result.finding.reason.startswith("500 of 500 training records stand in this file.")
+        assert result.finding.reason.startswith("150 of 150 training records stand in this file.")
         assert {ruling.state for ruling in dv.gate(result, ["share:0.9", "value:0.9"])} == {"broken"}
         reloaded = reload(tmp_path / "run")
         assert reloaded.finding.reason == result.finding.reason
@@ -414,7 +414,7 @@ class TestWhatIsNotCleared:
         assert reload(tmp_path / "run").finding.reason == result.finding.reason
 
     def test_one_that_knows_them_is(self):
-        data = half_learned_sets()
+        data = half_learned_sets(400)
         right = LogisticRegression().fit(data["members"].x, data["members"].y)
         assert attributes.infer(right, **data, column=0).finding.answer == "no leak found"
 
@@ -455,15 +455,15 @@ class TestGate:
         assert {ruling.state for ruling in dv.gate(differing, "share:0.2")} == {"undecided"}
 
     def test_no_ruling_on_a_model_that_gives_nothing_away_is_broken(self):
-        """Each of 30 draws has a broken ruling with at most 5 %; more than 6 would have a probability below .001."""
+        """Each of 9 draws has a broken ruling with at most 5 %; more than 3 would have a probability below .001."""
         broken = 0
-        for seed in range(30):
+        for seed in range(9):
             rng = np.random.default_rng(seed)
             members, values = np.arange(80) < 35, rng.choice(3, 80, p=[0.6, 0.3, 0.1])
             guesses = [rng.random(80) < rng.random(3)[values] for _ in range(2)]
             result = inference_of(*guesses, members, values)
             broken += "broken" in {ruling.state for ruling in dv.gate(result, ["share:0", "value:0"])}
-        assert broken <= 6
+        assert broken <= 3
 
     @pytest.mark.parametrize("policy", ["auc:0.5", "share", "share:x", "share:1", "value:-1", []])
     def test_other_policies_are_refused_by_name(self, policy):
@@ -530,7 +530,7 @@ class TestRuns:
         names = np.array([f"PLANTED{i}" for i in range(4)])
         frames = {
             name: pl.DataFrame({"ward": names[each.x[:, 0].astype(int)], "u": each.x[:, 1], "y": each.y})
-            for name, each in sets().items()
+            for name, each in sets(n=60).items()
         }
         for name, frame in frames.items():
             frame.write_csv(tmp_path / f"{name}.csv")

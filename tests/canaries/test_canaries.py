@@ -160,7 +160,7 @@ class TestGame:
         assert result.exposures.mean() > 4
 
     def test_true_claims_are_called_violated_in_at_most_5_percent_of_games(self):
-        """200 games at exactly the claimed ε, with and without the family; 1e-4 to fail in a true world."""
+        """50 games at exactly the claimed ε, with and without the family; 1e-4 to fail in a true world."""
         truth = GaussianMechanism().epsilon(1.0, 1e-5)
         planted = same_label(60)
         for family in (None, "gaussian"):
@@ -172,10 +172,10 @@ class TestGame:
                     family=family,
                 ).answer
                 == "violated"
-                for seed in range(200)
+                for seed in range(50)
                 for coins in [planted.redrawn(seed).included]
             )
-            assert wrong <= binom.isf(1e-4, 200, 0.05)
+            assert wrong <= binom.isf(1e-4, 50, 0.05)
 
     def test_several_runs_add_up(self):
         single_run, three_runs = (play(noisy(2.0), same_label(100), self.BASE, runs=runs, seed=2) for runs in (1, 3))

@@ -30,17 +30,17 @@ def loop(canaries, steps, noise, *, reuse=False, seed=0):
 
 @pytest.mark.parametrize(("rate", "family"), [(1.0, "gaussian"), (0.3, SubsampledGaussian(0.3))])
 def test_a_correct_loop_is_called_broken_in_at_most_5_percent_of_games(rate, family):
-    """60 games of 200 canaries at exactly the claimed ε; 1e-4 to fail in a true world."""
+    """30 games of 100 canaries at exactly the claimed ε; 1e-4 to fail in a true world."""
     steps = 9 if rate == 1 else 1
     truth = GaussianMechanism().epsilon(math.sqrt(9) / 2.0, DELTA) if rate == 1 else family.epsilon(0.5, DELTA)
     wrong = sum(
-        loop(GradientCanaries(200, clip=2.0, rate=rate, seed=seed), steps, 2.0, seed=seed)
+        loop(GradientCanaries(100, clip=2.0, rate=rate, seed=seed), steps, 2.0, seed=seed)
         .audit(claim=dv.Claim(truth, DELTA), family=family)
         .proof.answer
         == "violated"
-        for seed in range(60)
+        for seed in range(30)
     )
-    assert wrong <= binom.isf(1e-4, 60, 0.05)
+    assert wrong <= binom.isf(1e-4, 30, 0.05)
 
 
 def test_much_of_the_truth_is_proven():

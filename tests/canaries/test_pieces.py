@@ -12,22 +12,6 @@ from divulge.canaries.canary_records import Canaries
 from divulge.run_directory import RunDirectory
 from divulge.targets.token_statistics import TokenStatistics
 
-FRAME = pl.DataFrame(
-    {
-        "whole": [1, 5, 9, 5],
-        "real": [0.5, 2.25, 2.25, -3.0],
-        "gaps": [2.0, None, 8.0, 4.0],
-        "half": [2.5, None, 8.0, 4.0],
-        "word": ["a", "b", "a", None],
-        "empty": pl.Series([None] * 4, dtype=pl.String),
-    }
-)
-DATA = dv.Records(FRAME, np.array([0, 1, 1, 0]))
-
-
-def read(*names):
-    return [column for column in kinds._read_columns(DATA) if column.name in names]
-
 
 def test_random_canaries_draw_codes_from_those_that_occur():
     frame = pl.DataFrame({"code": [100, 900] * 20, "x": np.arange(40.0)})

@@ -17,7 +17,7 @@ def draw_records(n, seed):
     return dv.Records(rng.normal(size=(n, WIDTH)) + y[:, None], y)
 
 
-DATA, POPULATION = draw_records(300, 0), draw_records(600, 1)
+DATA, POPULATION = draw_records(300, 0), draw_records(300, 1)
 PLANTED = canaries.make(DATA, kind="mislabelled", count=300, seed=2)
 
 
@@ -39,14 +39,10 @@ def test_every_recipe_scores_canaries(recipe):
     assert result.proof.answer == "violated"
     inside, outside = result.scores[result.included], result.scores[~result.included]
     assert np.median(inside) > np.median(outside)
-
-
-def test_the_quantile_of_a_canary_is_that_of_its_own_fit():
-    """Its score is where the canary lies among what such a record would have: the same for equal answers."""
-    result = canaries.audit(remembering, PLANTED, recipe="quantile-trees", population=POPULATION, seed=0)
-    repeat = canaries.audit(remembering, PLANTED, recipe="quantile-trees", population=POPULATION, seed=0)
-    np.testing.assert_array_equal(result.scores, repeat.scores)
-    assert np.isfinite(result.scores).all()
+    if population is not None:  # the same for equal answers: where a canary lies among what such a record would have
+        repeat = canaries.audit(remembering, PLANTED, recipe=recipe, population=population, seed=0)
+        np.testing.assert_array_equal(result.scores, repeat.scores)
+        assert np.isfinite(result.scores).all()
 
 
 def test_a_recipe_that_learns_needs_records_to_learn_from():

@@ -55,9 +55,8 @@ def trained(tokenizer, texts, epochs):
     return dv.targets.CausalLM(model, tokenizer, bos="add")
 
 
-@pytest.mark.parametrize("kind", ["random-token", "unigram"])
-def test_a_model_that_learned_them_by_heart_exposes_them(kind, tokenizer, tmp_path):
-    canaries.make(DATA, kind=kind, count=120, seed=1, out=tmp_path / "c")
+def test_a_model_that_learned_them_by_heart_exposes_them(tokenizer, tmp_path):
+    canaries.make(DATA, kind="unigram", count=120, seed=1, out=tmp_path / "c")
     canary_texts = np.load(tmp_path / "c" / "insert.npz")["x"]
     target = trained(tokenizer, [*DATA.x, *canary_texts], epochs=60)
     result = canaries.audit(target, tmp_path / "c", claim=dv.Claim(1.0, 1e-5), out=tmp_path / "run")

@@ -11,16 +11,13 @@ import polars as pl
 import pytest
 import skops.io
 from lightgbm import LGBMClassifier
-from scipy import stats
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
-    RandomForestRegressor,
 )
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.naive_bayes import GaussianNB
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -75,49 +72,11 @@ def test_suggested_settings_are_parameters_of_the_estimator(model):
             assert without_limit or (value > default[name] if name in regularising else value < default[name]), setting
 
 
-@pytest.mark.parametrize("model", [GaussianNB(), LinearRegression()])
-def test_where_no_setting_is_known_that_is_said(model):
-    with pytest.raises(dv.InputError, match=f"none is known for {type(model).__name__}"):
-        suggest_settings(model)
-
-
-def test_every_row_is_the_audit_of_a_model_with_this_setting():
-    data = sets()
-    target = fitted(RandomForestClassifier(30, random_state=0), data)
-    result = measure_settings(target, **data, settings=[{"min_samples_leaf": 30}], recipes=["loss"], fpr=0.1, seed=3)
-    baseline_row, restricted_row = result.rows
-    assert baseline_row.name == AS_IT_IS
-    audit = dv.audit(target, **data, recipes=["loss"], fpr=[0.1], seed=3)
-    assert baseline_row.auc.value == audit["loss"].auc.value
-    assert baseline_row.auc.confidence == 1 - 0.05 / 2  # of two rows
-    right = target.predict(data["nonmembers"].x) == data["nonmembers"].y
-    exact = stats.binomtest(int(right.sum()), len(right)).proportion_ci(baseline_row.utility.confidence)
-    utility = baseline_row.utility
-    assert (utility.value, utility.low, utility.high) == pytest.approx((right.mean(), exact.low, exact.high))
-    assert baseline_row.loss is None
-    assert restricted_row.auc.value < baseline_row.auc.value
-    assert restricted_row.loss.value == pytest.approx(baseline_row.utility.value - restricted_row.utility.value)
-
-
 def test_a_model_that_keeps_records_is_not_recommended_for_its_auc():
     data = sets()
     result = measure_settings(fitted(SVC(), data), **data, settings=[{"C": 0.1}], recipes=["gap"], fpr=0.1)
     assert all(row.stored for row in result.rows)
     assert "no setting takes them out of it" in result.verdict
-
-
-def test_regression_models_lose_in_their_own_units():
-    data = sets(load_diabetes)
-    target = fitted(RandomForestRegressor(15, random_state=0), data)
-    result = measure_settings(
-        target, **data, settings=[{"min_samples_leaf": 20}], recipes=["loss"], fpr=0.1, max_loss=10.0
-    )
-    errors = np.abs(target.predict(data["nonmembers"].x) - data["nonmembers"].y)
-    assert result.utility == "mean absolute error"
-    utility = result.rows[0].utility
-    student = stats.t.interval(utility.confidence, len(errors) - 1, errors.mean(), stats.sem(errors))
-    assert (utility.value, utility.low, utility.high) == pytest.approx((errors.mean(), *student))
-    assert result.rows[1].auc.value < result.rows[0].auc.value
 
 
 def test_a_setting_with_which_the_model_answers_everybody_alike_is_not_recommended():
@@ -135,10 +94,10 @@ def test_a_setting_with_which_the_model_answers_everybody_alike_is_not_recommend
 
 def test_a_setting_that_changes_nothing_is_not_recommended():
     """Trained again as it is, a model gives away what it gives away: no luck of a draw may speak for the setting."""
-    for seed in range(8):
-        data = sets(seed=seed)
+    for seed in range(3):
+        data = sets(n=80, seed=seed)
         target = fitted(RandomForestClassifier(10, random_state=0), data)
-        settings = [{"random_state": seed + each} for each in range(1, 4)]
+        settings = [{"random_state": seed + each} for each in range(1, 3)]
         result = measure_settings(target, **data, settings=settings, recipes=["loss"], fpr=0.1, max_loss=1.0)
         assert result.recommended is None
 
@@ -215,7 +174,7 @@ def stop_when(plan, out, pattern, how):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this platform cannot kill -9")
 def test_stopped_at_any_time_the_same_command_goes_on(tmp_path, divulge):
     """kill -9 during the first audit, SIGTERM after it: nothing finished is done again."""
-    plan, out = write_project(tmp_path, '["rmia", "loss"]', "[references]\ncount = 8\n"), tmp_path / "run"
+    plan, out = write_project(tmp_path, '["rmia"]', "[references]\ncount = 4\n"), tmp_path / "run"
     kept = ".staged-*/.finished"
     stop_when(plan, out, "pool/[0-9a-z]*.json", signal.SIGKILL)
     assert not any(out.glob(f"{kept}/0.json"))

@@ -2,7 +2,7 @@
 
 Python announces every file that is opened for writing, renamed, removed or made, before it happens. A process that
 is killed between two such steps leaves what lay there before the second. So one run, stopped at each step while the
-directory is copied, shows all that ``kill -9`` could leave; `killed` really kills, to show that this is so.
+directory is copied, shows all that ``kill -9`` could leave.
 """
 
 import contextlib
@@ -12,8 +12,6 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -74,24 +72,6 @@ def snapshots(command, folder, destination, meanwhile=lambda: None):
             meanwhile()
 
     return copies, followed(command, folder, take_snapshot)
-
-
-def killed(command, folder, step):
-    """Run a command in a process of its own that kills itself (-9) before the step of that number."""
-    code = f"""
-import os, signal
-from faults import steps
-count = -1
-def at():
-    global count
-    count += 1
-    if count == {step}:
-        os.kill(os.getpid(), signal.SIGKILL)
-steps.followed({[*map(str, command)]!r}, ".", at)
-"""
-    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.run([sys.executable, "-c", code], cwd=folder, env=os.environ | paths, check=False)
-    return process.returncode == -signal.SIGKILL
 
 
 def state(folder):

@@ -21,7 +21,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1400, 5)).round(6)
 Y = (X[:, 0] + RNG.normal(size=1400) > 0).astype(int)
 N_USED = 150  # of the first 300 records, which are the candidates
-FOREST = RandomForestClassifier(15, random_state=0).fit(X[:N_USED], Y[:N_USED])
+FOREST = RandomForestClassifier(8, random_state=0).fit(X[:N_USED], Y[:N_USED])
 USED = np.arange(300) < N_USED
 
 
@@ -35,17 +35,15 @@ def identify(**options):
 
 
 @functools.cache
-def by_default():
-    return identify()
-
-
-@functools.cache
 def with_an_unseen_class(by):
     """The list where the population lacks a class of the candidates, and the labels."""
     y = np.where(X[:, 1] > 0.8, 2, Y)
-    model = RandomForestClassifier(15, random_state=0).fit(X[:N_USED], y[:N_USED])
+    model = RandomForestClassifier(8, random_state=0).fit(X[:N_USED], y[:N_USED])
     population = records(300, 900, y)[np.flatnonzero(y[300:900] != 2)]
-    return identify(target=model, candidates=records(0, 300, y), population=population, unseen_classes=[2], by=by), y
+    found = identify(
+        target=model, candidates=records(0, 300, y), population=population, unseen_classes=[2], by=by, recipes=["loss"]
+    )
+    return found, y
 
 
 def test_the_list_is_that_of_conformal_p_values_of_the_scores():
@@ -59,9 +57,9 @@ def test_the_list_is_that_of_conformal_p_values_of_the_scores():
 
 
 def test_false_discoveries_keep_their_bound_where_half_or_none_of_the_candidates_was_used():
-    """24 draws with a rate of .2: a mean above .4 has a probability of at most 15 % (Hoeffding); seeds are fixed."""
+    """16 draws with a rate of .2: a mean above .45 has a probability of at most 15 % (Hoeffding); seeds are fixed."""
     shares = []
-    for seed in range(24):
+    for seed in range(16):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(260, 3))
         y = rng.integers(0, 2, 260)
@@ -73,7 +71,7 @@ def test_false_discoveries_keep_their_bound_where_half_or_none_of_the_candidates
         )  # fmt: skip
         false = found.selected & ~np.isin(np.arange(60), trained)
         shares.append(false.sum() / max(1, found.count))
-    assert np.mean(shares) < 0.4
+    assert np.mean(shares) < 0.45
 
 
 def test_known_members_say_how_many_are_found_and_move_nothing_on_the_list():
@@ -81,27 +79,26 @@ def test_known_members_say_how_many_are_found_and_move_nothing_on_the_list():
     assert (plain.selected == found.selected).all()
     assert (plain.p_values == found.p_values).all()
     assert found.known_members["loss"].high < 0.65, "these were not used, and do not score as if they were"
-    used = RandomForestClassifier(15, random_state=0).fit(
+    used = RandomForestClassifier(8, random_state=0).fit(
         np.append(X[:N_USED], X[900:1000], axis=0), np.append(Y[:N_USED], Y[900:1000])
     )
-    found = identify(target=used, members=records(900, 1000), holdout=records(1000, 1400))
+    found = identify(target=used, members=records(900, 1000), holdout=records(1000, 1400), recipes=["loss"])
     power = (found.selected & USED).sum() / N_USED
-    assert found.known_members["auto"].low > 0.6
+    assert found.known_members["loss"].low > 0.6
     assert found.power.low <= power <= found.power.high
     assert found.guarantee.standing != "void"
 
 
 def test_a_copy_of_a_candidate_is_selected_with_it():
     doubled = dv.Records(np.repeat(X[:300], 2, axis=0), np.repeat(Y[:300], 2))
-    found, single = identify(candidates=doubled), by_default()
+    found, single = identify(candidates=doubled, recipes=["loss"]), identify(recipes=["loss"])
     assert (found.selected == np.repeat(single.selected, 2)).all()
 
 
 def test_rows_that_repeat_within_a_set_are_compared_once():
     repeated = dv.Records(np.repeat(X[300:900], 6, axis=0), np.repeat(Y[300:900], 6))
-    for seed in range(3):
-        found = identify(population=repeated, recipes=["loss"], seed=seed)
-        assert 150 < len(found.calibration["loss"]) < 450
+    found = identify(population=repeated, recipes=["loss"])
+    assert 150 < len(found.calibration["loss"]) < 450
 
 
 @pytest.mark.parametrize("by", [None, "class"])
@@ -117,7 +114,7 @@ def test_an_unseen_class_voids_its_own_list_alone_where_lists_are_by_class(by):
 
 def test_a_class_that_the_population_lacks_and_nobody_named_raises_doubt():
     y = np.where(X[:, 1] > 0.8, 2, Y)
-    model = RandomForestClassifier(15, random_state=0).fit(X[:N_USED], y[:N_USED])
+    model = RandomForestClassifier(8, random_state=0).fit(X[:N_USED], y[:N_USED])
     population = records(300, 900, y)[np.flatnonzero(y[300:900] != 2)]
     found = identify(target=model, candidates=records(0, 300, y), population=population, recipes=["loss"])
     assert found.guarantee.standing == "doubtful"
@@ -147,7 +144,7 @@ def test_what_does_not_fit_is_one_error_before_anything_is_trained(options, mess
 
 
 def test_copies_in_the_population_are_left_out_where_that_is_asked_for():
-    found = identify(population=records(200, 900), duplicates="drop")
+    found = identify(population=records(200, 900), duplicates="drop", recipes=["loss"])
     assert not found.selected[200:].any()
     assert (found.p_values[200:] == 1).all()
     assert found.selected[:N_USED].any()
@@ -156,7 +153,7 @@ def test_copies_in_the_population_are_left_out_where_that_is_asked_for():
 @pytest.mark.parametrize(
     "options",
     [
-        {"known": "share:0.6"},
+        {"known": "share:0.6", "recipes": ["loss"]},
         {"known": RNG.random((300, 5)) < 0.8, "recipes": ["loss"]},
         {"features": {"candidates": X[:300, :2], "population": X[300:900, :2]}, "recipes": ["transductive"]},
         {"recipes": ["loss", "transductive"]},
@@ -166,6 +163,7 @@ def test_copies_in_the_population_are_left_out_where_that_is_asked_for():
             "target": RandomForestRegressor(10, random_state=0).fit(X[:N_USED, 1:], X[:N_USED, 0]),
             "candidates": dv.Records(X[:300, 1:], X[:300, 0]),
             "population": dv.Records(X[300:900, 1:], X[300:900, 0]),
+            "recipes": ["loss"],
         },
     ],
     ids=lambda options: "-".join(options),
@@ -183,10 +181,10 @@ def test_options_and_a_plan_give_the_same_list_as_python(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     y, ids = np.where(Y, "yes", "no"), [f"r{row}" for row in range(len(X))]
     frame = pl.DataFrame({f"c{i}": X[:, i] for i in range(5)})
-    model = RandomForestClassifier(15, random_state=0).fit(X[:N_USED], y[:N_USED])
+    model = RandomForestClassifier(8, random_state=0).fit(X[:N_USED], y[:N_USED])
     skops.io.dump(model, "model.skops")
-    frame.with_columns(label=pl.Series(y), id=pl.Series(ids))[:300].write_csv("candidates.csv")
-    frame.with_columns(label=pl.Series(y), id=pl.Series(ids))[300:900].write_parquet("population.parquet")
+    frame.with_columns(label=pl.Series(y), id=pl.Series(ids))[:200].write_csv("candidates.csv")
+    frame.with_columns(label=pl.Series(y), id=pl.Series(ids))[300:600].write_parquet("population.parquet")
 
     def run(*arguments, code=0):
         assert cli.run(arguments) == code
@@ -199,8 +197,8 @@ def test_options_and_a_plan_give_the_same_list_as_python(tmp_path, monkeypatch, 
     planned = run("identify", "plan.toml", "--fdr", "0.2", "--out", "planned", "--json")
     assert asked["selected"] == planned["selected"] > 20
     found = identify(
-        target=model, candidates=dv.Records(frame[:300], y[:300], ids[:300]),
-        population=dv.Records(frame[300:900], y[300:900], ids[300:900]),
+        target=model, candidates=dv.Records(frame[:200], y[:200], ids[:200]),
+        population=dv.Records(frame[300:600], y[300:600], ids[300:600]),
     )  # fmt: skip
     assert sorted(pl.read_csv("run/selected.csv")["id"]) == sorted(found.ids[found.selected])
     loaded = dv.load("run").summary
@@ -211,7 +209,7 @@ def test_options_and_a_plan_give_the_same_list_as_python(tmp_path, monkeypatch, 
             assert sources[name]["digest"] == hashlib.sha256(Path(name).read_bytes()).hexdigest()
         assert set(sources) <= {"candidates.csv", "population.parquet", "model.skops", "plan.toml"}
     assert "divulge identify" in run("audit", "plan.toml", code=2)
-    assert run("check", "plan.toml", "--json")["forecast"]["records"] == 900
+    assert run("check", "plan.toml", "--json")["forecast"]["records"] == 500
     plan = Path("plan.toml").read_text().replace('candidates = "', 'members = "known.csv"\nnonmembers = "')
     Path("audit.toml").write_text(plan)
     assert "divulge audit" in run("identify", "audit.toml", code=2)
@@ -254,11 +252,11 @@ def test_bounds_of_the_best_count_equal_candidates_once_and_leave_void_lists_out
 
 def test_each_unseen_class_has_a_run_of_its_own(tmp_path):
     y = np.where(X[:, 1] > 0.8, 2, Y)
-    model = RandomForestClassifier(15, random_state=0).fit(X[:N_USED], y[:N_USED])
+    model = RandomForestClassifier(8, random_state=0).fit(X[:N_USED], y[:N_USED])
     population = records(300, 900, y)[np.flatnonzero(y[300:900] != 2)]
     found = candidates.identify_records(
-        model, records(0, 300, y), population=population, unseen_classes=[2], by="class", out=tmp_path / "run",
-        progress=None,
+        model, records(0, 300, y), population=population, unseen_classes=[2], by="class", recipes=["loss"],
+        out=tmp_path / "run", progress=None,
     )  # fmt: skip
     assert dv.load(tmp_path / "run").summary.candidates == (y[:300] != 2).sum()
     inner = dv.load(tmp_path / "run" / "class-1").summary

@@ -232,13 +232,13 @@ def runs():
 
 
 @pytest.mark.skipif(DATA is None, reason="DIVULGE_DATA names no folder of data")
-@pytest.mark.parametrize("method", ["bh", "ptdi", "storey"])
+@pytest.mark.parametrize("method", ["bh", "storey"])
 def test_bound_holds_on_fine_tuned_models_with_known_membership(method):
     rng = np.random.default_rng(9)
     false, power = [], []
     for run in runs():
         members, nonmembers = -run["retain"]["loss"].to_numpy(), -run["forget"]["loss"].to_numpy()
-        for _ in range(60):
+        for _ in range(25):
             shuffled = rng.permutation(nonmembers)
             candidates = np.append(rng.choice(members, 150, replace=False), shuffled[:150])
             selection = dv.identify(candidates, shuffled[150:], fdr=0.1, method=method)

@@ -3,8 +3,6 @@
 import gzip
 import hashlib
 import json
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
@@ -72,7 +70,7 @@ def test_ties_across_pieces_and_membership_that_begins_late(tmp_path):
 
 
 @pytest.mark.usefixtures("pieces")
-@pytest.mark.parametrize("ending", ["parquet", "csv", "csv.gz", "jsonl", "jsonl.gz"])
+@pytest.mark.parametrize("ending", ["parquet", "csv.gz", "jsonl"])
 def test_shards_of_other_columns_stand_below_each_other_as_polars_puts_them(tmp_path, ending):
     parts = [
         pl.DataFrame({"id": ["a", "b"], "loss": [1, 2], "member": ["yes", "no"]}),
@@ -165,12 +163,8 @@ def test_ids_that_repeat_far_apart_are_named(tmp_path):
 
 
 def test_digests_do_not_depend_on_the_process():
-    code = (
-        "import numpy as np\nfrom divulge.identification import score_tables\n"
-        "print(score_tables.digest_texts(np.array(['a', 'é', '', None], object), 3).tolist())"
-    )
-    outputs = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
-    assert outputs == {f"{score_tables.digest_texts(np.array(['a', 'é', '', None], object), 3).tolist()}\n"}
+    digests = score_tables.digest_texts(np.array(["a", "é", "", None], object), 3)
+    assert digests.tolist() == [11600821211116902817, 2835158003655156214, 0, 0]
 
 
 def test_the_sample_is_of_the_distinct_texts_with_the_lowest_digests():
@@ -226,7 +220,7 @@ def test_lines_after_the_first_ones_may_say_more(tmp_path, monkeypatch):
             gathered([path], tmp_path, LOSS_LOW)
 
 
-@pytest.mark.parametrize("end", [0, 1, 20, 200, -20, -200])
+@pytest.mark.parametrize("end", [0, 20, -200])
 @pytest.mark.parametrize("ending", ["parquet", "csv.gz", "jsonl.gz"])
 def test_a_file_that_ends_early_is_named_with_its_argument(tmp_path, capfd, ending, end):
     table = pl.DataFrame({"id": [f"d{i}" for i in range(500)], "loss": np.random.default_rng(0).normal(size=500)})
@@ -244,9 +238,9 @@ def test_a_file_that_ends_early_is_named_with_its_argument(tmp_path, capfd, endi
 
 def test_candidates_are_never_held_in_memory(tmp_path, monkeypatch):
     """Long texts pass through: what is held of them is bounded by the sample and a piece."""
-    text = ["x" * 2000 + str(i) for i in range(20_000)]
-    table = pl.DataFrame({"loss": np.random.default_rng(0).normal(size=20_000), "text": text})
-    table.write_parquet(tmp_path / "t.parquet", row_group_size=2000)
+    text = ["x" * 2000 + str(i) for i in range(6_000)]
+    table = pl.DataFrame({"loss": np.random.default_rng(0).normal(size=6_000), "text": text})
+    table.write_parquet(tmp_path / "t.parquet", row_group_size=1000)
     scan = score_tables.scan_scores([tmp_path / "t.parquet"], "candidates")
     monkeypatch.setattr(score_tables, "_TEXTS_PER_BATCH", 500)
     monkeypatch.setattr(readers.table, "_PIECE_ROWS", 500)

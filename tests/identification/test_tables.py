@@ -35,25 +35,21 @@ def selection(folder):
 
 
 SPELLINGS = [
-    ("yes", "no"),
-    (" Yes", "NO "),
-    ("true", "false"),
-    ("1", "0"),
-    ("1.0", "0.0"),
-    ("member", "nonmember"),
-    ("Member", "non-member"),
-    ("y", "n"),
-    (1, 0),
-    (1.0, 0.0),
-    (True, False),
+    (
+        [" Yes", "true", "1.0", "member", "y", "1", "TRUE"],
+        ["NO ", "false", "0.0", "non-member", "n", "0", "nonmember"],
+        "csv",
+    ),
+    ([1], [0], "parquet"),
+    ([True], [False], "parquet"),
 ]
 
 
-@pytest.mark.parametrize(("member", "nonmember"), SPELLINGS)
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_membership_is_read_in_every_usual_spelling(tables, tmp_path, member, nonmember, ending):
+@pytest.mark.parametrize(("members", "nonmembers", "ending"), SPELLINGS)
+def test_membership_is_read_in_every_usual_spelling(tables, tmp_path, members, nonmembers, ending):
     frame = pl.read_parquet(tables / "candidates.parquet")
-    spellings = [(member if i < 300 else nonmember) if i % 10 else None for i in range(len(frame))]
+    words = [members[i % len(members)] if i < 300 else nonmembers[i % len(nonmembers)] for i in range(len(frame))]
+    spellings = [word if i % 10 else None for i, word in enumerate(words)]
     path = tmp_path / f"spelled.{ending}"
     frame = frame.with_columns(member=pl.Series(spellings))
     frame.write_parquet(path) if ending == "parquet" else frame.write_csv(path)
@@ -82,7 +78,7 @@ def test_membership_that_is_something_else_is_refused(tables, tmp_path, values, 
         runs.run([tmp_path / "odd.parquet"], [tables / "calibration.jsonl"], tmp_path / "out", plan(truth="member"))
 
 
-@pytest.mark.parametrize("method", ["auto", "bh", "ptdi", "storey"])
+@pytest.mark.parametrize("method", ["auto", "bh"])
 def test_files_and_arrays_decide_alike(tables, scores, tmp_path, method):
     candidates, calibration = scores
     summary = runs.run(
@@ -100,7 +96,7 @@ def test_files_and_arrays_decide_alike(tables, scores, tmp_path, method):
     assert summary.usage.value == want.usage.value
 
 
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["csv.gz", "jsonl"])
 def test_formats_shards_and_chunks_make_no_difference(tables, tmp_path, monkeypatch, ending):
     full_table = pl.read_parquet(tables / "candidates.parquet")
     folder = tmp_path / "shards"
@@ -141,7 +137,7 @@ def test_truth_adds_realised_numbers_and_catches_the_wrong_end(tables, tmp_path)
     assert any("wrong way round" in warning for warning in summary.warnings)
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_brackets_and_stars_are_part_of_a_name(tmp_path, ending):
     """They are no pattern, which would read other files, or none."""
     folder = tmp_path / "a[b]*"
@@ -270,7 +266,7 @@ def mixed_up(tables):
     return [tables / "candidates.parquet"], [tables / "mixed.csv"], tables / "out"
 
 
-@pytest.mark.parametrize("columns", [LOSS_LOW, (*LOSS_LOW, Score("other", -1))])
+@pytest.mark.parametrize("columns", [(*LOSS_LOW, Score("other", -1))])
 def test_candidates_among_the_calibration_are_refused_or_left_out_of_both(tables, mixed_up, columns):
     with pytest.raises(dv.InputError, match=r"candidates: 40 rows .* of the calibration \('d0', .*--drop-overlap"):
         runs.run(*mixed_up, plan(columns, id="id"))
@@ -291,7 +287,7 @@ def test_no_document_is_on_two_sides(tables, first, second):
         runs.run(*sides, tables / "out", plan(id="id"), **{first: [tables / "some.csv"]})
 
 
-@pytest.mark.parametrize("decimals", [0, 1, 8])
+@pytest.mark.parametrize("decimals", [0, 8])
 def test_row_numbers_as_ids_are_no_copies(tables, scores, decimals):
     for name, losses in zip(("candidates", "calibration"), scores, strict=True):
         rows = pl.DataFrame({"id": np.arange(len(losses)), "loss": losses.round(decimals)})
@@ -419,11 +415,10 @@ def test_documents_with_a_footer_that_a_model_likes_are_not_identified_without_d
     assert set(pl.read_csv(tmp_path / "out" / "selected.csv")["guarantee"]) == {"doubtful"}
 
 
-@pytest.mark.parametrize("score", ["loss", "loss:high"])
-def test_a_loss_that_is_read_from_its_wrong_end_is_said_beside_the_finding(tables, score):
+def test_a_loss_that_is_read_from_its_wrong_end_is_said_beside_the_finding(tables):
     arguments = ["identify", tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl"]
     out = tables / "out"
-    result = CliRunner().invoke(app, list(map(str, [*arguments, "--score", score, "--out", out])))
+    result = CliRunner().invoke(app, list(map(str, [*arguments, "--score", "loss:high", "--out", out])))
     assert "The direction may be wrong" in result.stdout.splitlines()[0]
     assert "did you mean loss:low?" in result.stdout
     assert "The direction may be wrong" in (out / "report.html").read_text()
@@ -521,22 +516,22 @@ def test_core_command_needs_no_torch(tables, tmp_path):
     assert process.returncode == 0, process.stderr
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_more_rows_than_memory_takes_are_refused_before_they_are_read(tmp_path, monkeypatch, ending):
     from divulge import validation
 
     rng = np.random.default_rng(0)
-    frame = pl.DataFrame({"loss": rng.normal(size=20_000), "other": rng.normal(size=20_000)})
+    frame = pl.DataFrame({"loss": rng.normal(size=1_000), "other": rng.normal(size=1_000)})
     path, other = tmp_path / f"scores.{ending}", tmp_path / f"other.{ending}"
     for rows, file in ((frame, path), (frame.reverse(), other)):
         {"csv": rows.write_csv, "jsonl": rows.write_ndjson, "parquet": rows.write_parquet}[ending](file)
     rows = runs.scan_scores([path], "candidates").estimate_rows()
-    assert rows == pytest.approx(20_000, rel=0.02)
+    assert rows == pytest.approx(1_000, rel=0.02)
     columns = Columns(LOSS_LOW)
     several = Columns((Score("loss", -1), Score("other", -1)))
-    between = sum(runs.estimate_memory(20_000, each) for each in (columns, several)) / 2
+    between = sum(runs.estimate_memory(1_000, each) for each in (columns, several)) / 2
     monkeypatch.setattr(validation, "available_memory", lambda: between / 0.9)
-    assert runs.run([path], [other], tmp_path / "one", plan()).candidates == 20_000
+    assert runs.run([path], [other], tmp_path / "one", plan()).candidates == 1_000
     with pytest.raises(InputError, match=r"candidates: about .* needed, .* free; there are about .* rows"):
         runs.run([path], [other], tmp_path / "several", runs.DecisionPlan(several))
     assert not (tmp_path / "several" / "summary.json").exists()
@@ -607,34 +602,21 @@ def test_the_longest_free_text_is_taken_and_names_categories_and_dates_are_none(
     assert (named.text, named.is_text_found) == ("title", False)
 
 
-def spelled_otherwise(texts, how):
-    return {
-        "as it is": lambda text: text,
-        "with a blank behind it": lambda text: f"{text} ",
-        "with other white space": lambda text: text.replace(" ", " \N{NO-BREAK SPACE}"),
-        "in capitals": str.upper,
-        "with other signs of Unicode": lambda text: text.replace("fi", "\N{LATIN SMALL LIGATURE FI}"),
-    }[how](texts)
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        "as it is",
-        "with a blank behind it",
-        "with other white space",
-        "in capitals",
-        "with other signs of Unicode",
-    ],
-)
-def test_a_document_is_on_one_side_alone_however_it_is_spelled(tmp_path, how):
+def test_a_document_is_on_one_side_alone_however_it_is_spelled(tmp_path):
     """Other ids, and scores that differ in the fifth decimal."""
+    ways = [
+        lambda text: text,
+        lambda text: f"{text} ",
+        lambda text: text.replace(" ", " \N{NO-BREAK SPACE}"),
+        str.upper,
+        lambda text: text.replace("fi", "\N{LATIN SMALL LIGATURE FI}"),
+    ]
     known = write_documents(tmp_path / "known.csv", 120, seed=4)
     frame = pl.read_csv(known).with_columns(answer=pl.col("answer") + " file")
     frame.write_csv(known)
     copies = frame.with_columns(
         id="copy" + pl.col("id"),
-        answer=pl.col("answer").map_elements(lambda text: spelled_otherwise(text, how), pl.String),
+        answer=pl.Series([ways[i % len(ways)](text) for i, text in enumerate(frame["answer"])]),
         loss=pl.col("loss") + 1e-5,
     )
     candidates = write_documents(tmp_path / "candidates.csv", 80, seed=5)

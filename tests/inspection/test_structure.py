@@ -1,7 +1,6 @@
 """Hints of a model's structure: every part of a wrapped model, counts as a loop counts them, SACRO-ML's list."""
 
 import json
-from types import SimpleNamespace
 
 import catboost
 import lightgbm
@@ -37,7 +36,7 @@ from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import divulge as dv
-from divulge.inspection import inspect_model, inspect_outputs, structure
+from divulge.inspection import inspect_model, inspect_outputs
 from divulge.inspection.structure import find_weighted_trees
 from divulge.settings import InspectionSettings
 
@@ -191,6 +190,13 @@ def test_parameters_are_counted_as_a_loop_counts_them():
         "Ridge: 8 (12 records, 4 parameters)"
     ]
     assert not texts(SVC(kernel="linear").fit(X, Y), "residual degrees of freedom", training_records=12)
+    # CatBoost: all nodes of a level share one split.
+    depths = {"depth": 3, "iterations": 4, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
+    (hint_text,) = texts(
+        catboost.CatBoostRegressor(**depths).fit(X, Z), "residual degrees of freedom",
+        settings=InspectionSettings(degrees_of_freedom=N), training_records=N,
+    )  # fmt: skip
+    assert hint_text.endswith(f"({N} records, {4 * (8 + 2 * 3)} parameters)")
 
 
 def test_catboosts_empty_leaves_hold_nobody():
@@ -312,35 +318,3 @@ def test_a_plan_may_hold_thresholds_and_an_option_goes_before_it(tmp_path, divul
     (tmp_path / "plan.toml").write_text(plan + "leaf = 3\n")
     code, _, err = divulge("inspect", tmp_path / "plan.toml")
     assert (code, "leaf" in err) == (2, True)
-
-
-def test_parameters_of_trees_are_counted_split_by_split_and_leaf_by_leaf():
-    def array(name, values):
-        return SimpleNamespace(name=name, values=np.array(values))
-
-    def count(estimators=(), arrays=()):
-        return structure._count_tree_parameters(list(estimators), list(arrays))
-
-    assert count() == 0
-    # LightGBM: k leaves have k - 1 splits, of two numbers each, and a value each.
-    assert count(arrays=[array("tree 0.leaf_count", [9, 8, 7]), array("tree 1.leaf_count", [24])]) == (2 * 2 + 3) + 1
-    # XGBoost: a node without a left child is a leaf.
-    assert count(arrays=[array("0.left_children", [1, 3, -1, -1, -1]), array("0.other", [1, 1])]) == 2 * 2 + 3
-    # CatBoost: all nodes of a level share one split.
-    assert (
-        count(arrays=[array("trees.0.leaf_weights", [1.0] * 8), array("trees.1.leaf_weights", [1.0])]) == 8 + 2 * 3 + 1
-    )
-    tree = DecisionTreeClassifier(max_leaf_nodes=5, random_state=0).fit(X, GRADES)
-    assert count([tree]) == 2 * 4 + 5 * 2  # of three classes a leaf holds the shares of two
-    two = DecisionTreeClassifier(max_leaf_nodes=5, random_state=0).fit(X, np.column_stack([GRADES, Y]))
-    assert count([two]) == 2 * 4 + 5 * 3
-    numbers = DecisionTreeRegressor(max_leaf_nodes=5, random_state=0).fit(X, np.column_stack([Z, X]))
-    assert count([numbers]) == 2 * 4 + 5 * 4
-    boosted = HistGradientBoostingClassifier(max_iter=3, max_leaf_nodes=4, min_samples_leaf=5).fit(X, Y)
-    assert count([boosted]) == 3 * (2 * 3 + 4)
-    depths = {"depth": 3, "iterations": 4, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
-    (hint_text,) = texts(
-        catboost.CatBoostRegressor(**depths).fit(X, Z), "residual degrees of freedom",
-        settings=InspectionSettings(degrees_of_freedom=N), training_records=N,
-    )  # fmt: skip
-    assert hint_text.endswith(f"({N} records, {4 * (8 + 2 * 3)} parameters)")

@@ -57,7 +57,7 @@ def publish(fitted, decimals, **options):
 @pytest.mark.parametrize("family", ["logistic", "linear", "poisson"])
 def test_a_subset_is_accepted_where_its_own_fit_rounds_to_the_published_numbers(family, scaled):
     rng = np.random.default_rng(0)
-    for decimals, n in itertools.product((0, 1, 3), (30, 200)):
+    for decimals, n in ((0, 30), (1, 200), (3, 30)):
         data = draw_cohorts(n, rng, 3, family)
         penalty = 0.5
         published = publish(
@@ -73,7 +73,7 @@ def test_a_subset_is_accepted_where_its_own_fit_rounds_to_the_published_numbers(
 @pytest.mark.parametrize(("penalty", "decimals"), [(1.0, 2), (None, 3), (1.0, None)])
 def test_the_right_subset_is_found_and_no_other(penalty, decimals):
     rng = np.random.default_rng(1)
-    for _ in range(8):
+    for _ in range(3):
         data = draw_cohorts(300, rng)
         right = tuple(sorted(rng.choice(list(data), rng.integers(1, 5), replace=False)))
         model = LogisticRegression(max_iter=2000).fit(*join(data, right))  # at its default tolerance
@@ -89,7 +89,7 @@ def test_the_right_subset_is_found_and_no_other(penalty, decimals):
 def test_an_outside_trial_whose_counts_are_those_of_a_cohort_proves_nothing():
     """Of a table of two by two, other trials often have the same odds ratio to all decimals."""
     n_fit, arm = 0, (np.arange(40) % 2)[:, None].astype(float)
-    for seed in range(30):
+    for seed in range(15):
         rng = np.random.default_rng(seed)
         *held, outside = [(arm, (rng.random(40) < 0.3 + 0.1 * arm[:, 0]).astype(float)) for _ in range(4)]
         fitted = fit(*outside, penalty=1e-9)
@@ -123,7 +123,7 @@ OTHERWISE = {
 @pytest.mark.parametrize("how", OTHERWISE)
 def test_of_weights_from_elsewhere_neither_cohorts_nor_a_record_are_named(how):
     rng = np.random.default_rng(2)
-    for decimals in (4, 6, 8):
+    for decimals in (4, 8):
         data = draw_cohorts(300, rng)
         match = cohorts(publish(OTHERWISE[how](*join(data, "bc"), rng), decimals), data)
         assert not match.accepted
@@ -134,7 +134,7 @@ def test_of_weights_from_elsewhere_neither_cohorts_nor_a_record_are_named(how):
 def test_two_records_that_agree_in_every_whole_number_are_not_read_as_one(family):
     """What they leave together lies at that whole number, too, in each such column."""
     rng, n_named = np.random.default_rng(6), 0
-    for number in range(90):
+    for number in range(20):
         n = 102
         x = np.c_[rng.integers(0, 2, (n, 2)), rng.normal(size=n)]
         x[-1, :2] = x[-2, :2]
@@ -145,7 +145,7 @@ def test_two_records_that_agree_in_every_whole_number_are_not_read_as_one(family
         options = {"family": family, "penalty": 1e-9}
         published = publish(fit(x, y, **options), 4 + number % 2, **options)
         n_named += cohorts(published, {"a": (x[:-2], y[:-2])}).odd_record is not None
-    assert n_named <= 4  # named with a chance of at most 1 in 200; 5 of 90 have one of 1 in 10,000
+    assert n_named <= 3  # named with a chance of at most 1 in 200; 4 of 20 have one of 3 in a million
 
 
 def test_cohorts_that_cannot_be_told_apart_are_all_named_and_none_is_claimed():
@@ -184,7 +184,7 @@ def test_twins_are_not_put_down_to_decimals_or_to_single_records():
 def test_where_too_little_can_be_said_no_limit_is_kept():
     """One decimal of one column fits much, and a fit unlike the assumed one, too."""
     n_undecided = 0
-    for seed in range(20):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         data = {name: (x := rng.normal(2.0, 3.0, (40, 1)), x[:, 0] + 3 * rng.normal(size=40)) for name in "abc"}
         result = dv.examine_cohorts(publish(fit(*join(data, "abc"), "linear", 1e-9, True), 1, family="linear"), data)
@@ -193,13 +193,13 @@ def test_where_too_little_can_be_said_no_limit_is_kept():
             if each.match.accepted and each.match.chance > 1e-3:
                 n_undecided += 1
                 assert {ruling.state for ruling in each.gate(["cohorts:2", "records:0"])} == {"undecided"}
-    assert n_undecided > 5
+    assert n_undecided > 3
 
 
 def test_only_one_subset_fits_however_the_numbers_were_rounded():
     """Six records more may lie between rounding and cutting off."""
     n_accepted = 0
-    for seed in range(60):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         data = {
             name: (x := rng.normal(size=(n, 2)), x @ [0.5, -0.3] + rng.normal(size=n))
@@ -211,20 +211,18 @@ def test_only_one_subset_fits_however_the_numbers_were_rounded():
         )
         n_accepted += len(match.accepted)
         assert match.match is None or match.match.cohorts == ("a", "b")
-    assert n_accepted > 60
+    assert n_accepted > 20
 
 
 @pytest.mark.parametrize(
     ("family", "low", "high", "slope", "decimals"),
     [
         ("poisson", 18, 70, 0.0375, 1),
-        ("logistic", 60, 220, 0.06, 1),
-        ("poisson", 1e3, 3e3, 6e-4, 2),
         ("logistic", 1e3, 3e3, 3e-3, 2),
     ],
 )
 def test_the_right_subset_fits_where_rounding_moves_the_predictor_far(family, low, high, slope, decimals):
-    for seed, penalty in itertools.product(range(3), (1e-9, None)):
+    for seed, penalty in itertools.product(range(2), (1e-9, None)):
         rng, data = np.random.default_rng(seed), {}
         for name in "ab":
             x = rng.uniform(low, high, (200, 1)).round()
@@ -286,7 +284,7 @@ def test_columns_that_the_penalty_or_the_scaling_tells_apart_are_not_refused():
 
 def test_a_record_is_not_named_where_another_explains_the_numbers_as_exactly():
     """Of two cohorts that differ in one record the training set may be the one with a record more, or the other."""
-    for seed in (5, 8, 27, 47):
+    for seed in (5, 27):
         rng, n = np.random.default_rng(seed), 201
         x = np.c_[rng.integers(18, 70, n), rng.poisson(2, n)].astype(float)
         y = (rng.random(n) < 1 / (1 + np.exp(0.04 * (x[:, 0] - 45) - 0.2 * x[:, 1]))).astype(float)
@@ -332,12 +330,12 @@ def test_numbers_may_have_a_rounding_each(tmp_path, divulge):
         code, out, errors = divulge("weights", tmp_path / "paper.csv", *options, "--json")
         assert code == 0, errors
         assert ["a", "c"] in [each["cohorts"] for each in json.loads(out)["subsets"] if each["accepted"]], form
-        # As a spreadsheet, or R's write.csv2, writes it.
-        local = ['"term";"estimate"', *(line.replace(",", ";").replace(".", ",") for line in lines)]
-        (tmp_path / "paper.csv").write_text("\n".join(local))
-        code, local_out, errors = divulge("weights", tmp_path / "paper.csv", *options, "--json")
-        assert code == 0, errors
-        assert json.loads(local_out)["subsets"] == json.loads(out)["subsets"]
+    # As a spreadsheet, or R's write.csv2, writes it.
+    local = ['"term";"estimate"', *(line.replace(",", ";").replace(".", ",") for line in lines)]
+    (tmp_path / "paper.csv").write_text("\n".join(local))
+    code, local_out, errors = divulge("weights", tmp_path / "paper.csv", *options, "--json")
+    assert code == 0, errors
+    assert json.loads(local_out)["subsets"] == json.loads(out)["subsets"]
 
 
 def test_the_rounding_of_a_number_is_read_off_that_number(tmp_path, divulge):
@@ -406,7 +404,7 @@ def test_cut_off_decimals_are_understood():
 
 def test_the_records_that_decimals_tell_apart_are_those_without_which_the_fit_rounds_otherwise():
     rng = np.random.default_rng(6)
-    data = draw_cohorts(250, rng, 2)
+    data = draw_cohorts(200, rng, 2)
     published = publish(fit(*join(data, "ab")), 2)
     match = cohorts(published, data)
     x, y = join(data, "ab")
@@ -424,7 +422,7 @@ def test_the_records_that_decimals_tell_apart_are_those_without_which_the_fit_ro
 def test_of_no_record_it_is_said_that_it_shows_whose_absence_leaves_every_digit(family, penalty, scaled, n):
     """Without a record columns are scaled otherwise, and a mean loss has another penalty."""
     n_true = n_told_apart = 0
-    for seed in range(6):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         x = np.exp(1.2 * rng.normal(size=(n, 3))) if family == "linear" else rng.normal(size=(n, 3))
         predictor = np.clip(x @ [0.4, -0.3, 0.2], -3, 3)
@@ -440,7 +438,7 @@ def test_of_no_record_it_is_said_that_it_shows_whose_absence_leaves_every_digit(
         told_apart = match.accepted[0].told_apart
         assert told_apart <= sum(is_changed)
         n_true, n_told_apart = n_true + sum(is_changed), n_told_apart + told_apart
-    assert 0.8 * n_true <= n_told_apart < 6 * n
+    assert 0.8 * n_true <= n_told_apart < 2 * n
 
 
 @pytest.mark.parametrize(("scaled", "n", "decimals"), [(True, 4000, 3), (False, 8000, 2)])
@@ -470,7 +468,7 @@ def test_a_record_is_told_apart_only_if_no_penalty_of_at_least_0_makes_up_for_it
     strength = 0.002 if family == "poisson" else 0.3
     published = publish(fit(x, y, family, strength), 2, family=family, penalty=None)
     match = cohorts(published, data).match
-    penalties = strength * np.r_[1e-6, np.linspace(0.1, 5, 13)]
+    penalties = strength * np.r_[1e-6, np.linspace(0.1, 5, 7)]
 
     def is_made_up_for(row):
         refits = (np.append(*fit(*drop(x, y, row), family, penalty)) for penalty in penalties)
@@ -486,15 +484,15 @@ def test_a_missing_record_of_other_families_is_read_off_and_what_it_may_be_taken
     """The residual of a linear fit may be that of several records which are alike; a count must be a whole number."""
     rng, n_named = np.random.default_rng(15), 0
     options = {"family": family, "penalty": 1e-3}
-    for _ in range(5):
-        data, (x, y) = draw_cohorts(500, rng, 1, family), draw(1, rng, family)
+    for _ in range(3):
+        data, (x, y) = draw_cohorts(300, rng, 1, family), draw(1, rng, family)
         published = publish(fit(*join(data | {"z": (x, y)}, "az"), **options), 6, **options)
         odd = cohorts(published, data).odd_record
         n_named += odd is not None
         assert odd is None or (odd.x.tolist(), odd.missing) == (x[0].tolist(), True)
         assert odd is None or abs(odd.y - y[0]) <= odd.y_error
         assert odd is None or (odd.alike is not None, odd.y_error > 0) == (family == "linear",) * 2
-    assert n_named >= 3  # a small residual leaves too little to read
+    assert n_named >= 2  # a small residual leaves too little to read
 
 
 def test_where_nothing_but_real_numbers_are_left_no_linear_record_is_named():
@@ -508,7 +506,7 @@ def test_where_nothing_but_real_numbers_are_left_no_linear_record_is_named():
 @pytest.mark.parametrize("missing", [True, False])
 def test_the_one_record_is_read_off_six_decimals(missing):
     rng = np.random.default_rng(7)
-    for _ in range(10):
+    for _ in range(3):
         data = draw_cohorts(500, rng, 3)
         x, y = join(data, "ab")
         row = int(rng.integers(len(y)))

@@ -106,3 +106,39 @@ def test_bad_input(function, change, message):
         arguments = {key: arguments[key] for key in ("x", "y")}
     with pytest.raises(dv.InputError, match=message):
         getattr(margin, function)(**arguments)
+
+
+def draw_records(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)), np.where(np.arange(n) % 2, 1.0, -1.0)
+
+
+def test_training_ends_on_the_target_and_not_before():
+    x, y = draw_records(6, 12)
+    run = margin.train(x, y, width=30, target_margin=1e9, max_steps=300, initial_scale=0.3, implicit=False)
+    assert (run.steps, run.reached) == (300, False)
+    first = int(np.flatnonzero(run.margin == run.margin.max())[0])
+    assert run.margin[first] > 0
+    again = margin.train(
+        x, y, width=30, target_margin=run.margin[first], max_steps=300, initial_scale=0.3, implicit=False
+    )
+    assert (again.steps, again.reached) == (first, True)
+    short = margin.train(
+        x, y, width=30, target_margin=run.margin[first], max_steps=first, initial_scale=0.3, implicit=False
+    )
+    assert (short.steps, short.reached) == (first, True)
+    np.testing.assert_array_equal(again.margin, run.margin[: first + 1])
+
+
+def test_more_neurons_than_memory_holds_are_refused_before_they_are_drawn():
+    with pytest.raises(dv.InputError, match=r"width: .*fewer neurons need less"):
+        margin.train(*draw_records(4, 2), width=10**12)
+    with pytest.raises(dv.InputError, match=r"^width: must be at most|^width: must lie"):
+        margin.train(*draw_records(4, 2), width=10**12 + 1)
+
+
+def test_equal_records_of_two_labels_are_refused():
+    x = np.array([[1.0], [2.0], [1.0], [3.0], [2.0]])
+    for signs in ([1.0, -1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, -1.0]):
+        with pytest.raises(dv.InputError, match=r"x: records \[1, 4\] are equal but their labels differ"):
+            margin.train(x, np.array(signs), width=3)

@@ -53,8 +53,8 @@ def control(result, words):
 
 class TestLeaks:
     def test_trees_copy_no_row_and_are_proven_to_copy_values(self):
-        sets = hospital(n=250)
-        result = dv.synthetic.audit(generators.trees(sets["members"], 250, 0), **sets, **QUIET)
+        sets = hospital(n=200)
+        result = dv.synthetic.audit(generators.trees(sets["members"], 200, 0), **sets, **QUIET)
         assert result.verdict.answer == "leak found"
         assert proof(result, "values").proven
         assert not proof(result, "whole rows").proven
@@ -69,19 +69,11 @@ class TestLeaks:
 
     @pytest.mark.parametrize("store", [lambda t: t.round({"marker": 1}), lambda t: t.astype({"marker": np.float32})])
     def test_copies_do_not_hide_behind_the_precision_of_the_release(self, store):
-        sets = hospital(2)
-        released = pd.concat([sets["members"].iloc[:60], patients(90, 99)])
+        sets = hospital(2, n=80)
+        released = pd.concat([sets["members"].iloc[:60], patients(20, 99)])
         result = dv.synthetic.audit(store(released), **sets, **QUIET)
         assert result.copied[0] == 60
         assert proof(result, "whole rows").proven
-
-    def test_one_copied_row_is_listed_and_keeps_a_release_from_being_cleared(self):
-        sets = hospital(3)
-        released = pd.concat([patients(149, 98), sets["members"].iloc[[17]]], ignore_index=True)
-        result = dv.synthetic.audit(released, **sets, **QUIET)
-        (copy,) = result.copies
-        assert (copy.released, copy.set, copy.record, copy.population) == (149, "members", "17", 0)
-        assert result.verdict.answer == "too little data to say"
 
     def test_notes_that_are_copied_in_part_are_found(self):
         rng = np.random.default_rng(0)
@@ -124,12 +116,12 @@ class TestInnocentReleases:
         assert result.epsilon.low <= 1
 
     def test_persons_are_counted_and_not_their_rows(self):
-        """Two accusations of four have probability below 1e-2, if each has 2.5 %."""
+        """Two accusations of three have probability below 1e-2, if each has 2.5 %."""
         rng, answers = np.random.default_rng(0), []
-        for draw in range(4):
+        for draw in range(3):
             sets = {name: person_rows(rng, name, n) for name, n in
-                    (("members", 100), ("nonmembers", 100), ("population", 200))}  # fmt: skip
-            released = generators.trees(person_rows(rng, "others", 100).drop(columns="who"), 300, draw)
+                    (("members", 100), ("nonmembers", 100), ("population", 100))}  # fmt: skip
+            released = generators.trees(person_rows(rng, "others", 100).drop(columns="who"), 200, draw)
             result = dv.synthetic.audit(released, **sets, person="who", seed=draw, **QUIET)
             assert result.counts == (100, 100)
             answers.append(result.verdict.answer)
@@ -147,48 +139,46 @@ class TestInnocentReleases:
         assert result.counts == (60, 60)
 
     def test_persons_who_share_many_rows_are_no_overlap(self):
-        """Patients of 30 kinds have visits of their kind; of six draws, a third was refused when visits were dealt."""
-        for draw in range(6):
+        """Patients of 15 kinds have visits of their kind; most draws are refused where visits are dealt alone."""
+        for draw in range(2):
             rng, sets = np.random.default_rng(draw), {}
-            for name, n in (("members", 50), ("nonmembers", 50), ("population", 100)):
+            for name, n in (("members", 25), ("nonmembers", 25), ("population", 50)):
                 who = np.repeat(np.arange(n), 20)
-                kinds = rng.integers(0, 30, n)[who]
+                kinds = rng.integers(0, 15, n)[who]
                 codes, flags = rng.integers(0, 10, len(who)), rng.integers(0, 2, len(who))
                 sets[name] = pd.DataFrame({"who": who, "unit": kinds, "code": codes, "flag": flags})
                 sets[name]["who"] = [f"{name} {i}" for i in who]
-            released = sets["population"].drop(columns="who").sample(90, random_state=0)
-            assert dv.synthetic.audit(released, **sets, person="who", **QUIET).counts == (50, 50)
+            released = sets["population"].drop(columns="who").sample(40, random_state=0)
+            assert dv.synthetic.audit(released, **sets, person="who", **QUIET).counts == (25, 25)
 
     def test_numbers_of_patients_that_a_release_writes_anew_hold_up_nothing(self):
-        sets, rng = hospital(6), np.random.default_rng(0)
+        sets, rng = hospital(6, n=80), np.random.default_rng(0)
         for table in sets.values():
             table["mrn"] = rng.integers(10**6, 10**7, len(table))
-        result = dv.synthetic.audit(patients(150, 95).assign(mrn=range(1, 151)), **sets, **QUIET)
+        result = dv.synthetic.audit(patients(80, 95).assign(mrn=range(1, 81)), **sets, **QUIET)
         assert not result.uncompared
         assert any("'mrn'" in note for note in result.notes)
 
     def test_digits_that_members_alone_share_with_the_release_are_no_leak(self):
-        sets = hospital(17, n=200)
+        sets = hospital(17)
         for name in ("nonmembers", "population"):
             sets[name] = sets[name].round({"marker": 1, "weight": 0})
-        result = dv.synthetic.audit(generators.trees(patients(200, 90), 200, 0), **sets, **QUIET)
+        result = dv.synthetic.audit(generators.trees(patients(150, 90), 150, 0), **sets, **QUIET)
         assert result.verdict.answer != "leak found"
         assert any("marker" in note and "rounded" in note for note in result.notes)
 
-    def test_a_split_that_differs_cannot_be_judged(self):
+    def test_of_a_split_that_differs_nothing_is_judged_and_no_limit_kept(self):
         sets = hospital(7)
         sets["nonmembers"]["age"] += 25
         result = dv.synthetic.audit(generators.trees(sets["members"], 150, 0), **sets, **QUIET)
         assert result.verdict.answer == "cannot judge"
-        assert (
-            "void" in str(result.selection(fdr=0.2).guarantee) or result.selection(fdr=0.2).guarantee.standing == "void"
-        )
+        assert result.selection(fdr=0.2).guarantee.standing == "void"
+        assert dv.gate(result, ["auc:0.99", "share:0.99"]).state == "undecided"
 
-    @pytest.mark.parametrize("make", [generators.trees, generators.copy_with_noise])
-    def test_a_generator_that_saw_the_holdout_gives_no_all_clear(self, make):
+    def test_a_generator_that_saw_the_holdout_gives_no_all_clear(self):
         sets = hospital(8, n=200)
         both = pd.concat([sets["members"], sets["nonmembers"]], ignore_index=True)
-        result = dv.synthetic.audit(make(both, 400, 0), **sets, **QUIET)
+        result = dv.synthetic.audit(generators.trees(both, 400, 0), **sets, **QUIET)
         assert control(result, "saw the non-members").state == "fails"
         assert result.verdict.answer == "cannot judge"
 
@@ -243,20 +233,20 @@ def person_rows(rng, name, n, rows=5):
 
 class TestGuarantees:
     def test_false_verdicts_are_rare(self):
-        """Of 16 releases of other rows more than 3 are accused with probability below 1e-3, if each is with 2.5 %."""
+        """Of 8 releases of other rows more than 2 are accused with probability below 1e-3, if each is with 2.5 %."""
         answers = []
-        for draw in range(16):
+        for draw in range(8):
             rng = np.random.default_rng(draw)
             tables = [
-                pd.DataFrame(rng.normal(size=(n, 3)).round(2), columns=["a", "b", "c"]) for n in (120, 120, 240, 120)
+                pd.DataFrame(rng.normal(size=(n, 3)).round(2), columns=["a", "b", "c"]) for n in (110, 110, 110, 110)
             ]
             members, nonmembers, population, others = tables
             result = dv.synthetic.audit(
-                generators.trees(others, 120, draw), members=members, nonmembers=nonmembers, population=population,
+                generators.trees(others, 110, draw), members=members, nonmembers=nonmembers, population=population,
                 duplicates="drop", seed=draw, **QUIET,
             )  # fmt: skip
             answers.append(result.verdict.answer)
-        assert answers.count("leak found") <= 3
+        assert answers.count("leak found") <= 2
 
     def test_rows_that_agree_but_for_a_column_by_chance_prove_nothing(self):
         """Of 12 draws one is proven with probability below 3e-3, and 3 are held up with probability below 3e-4."""
@@ -264,8 +254,7 @@ class TestGuarantees:
         for draw in range(12):
             rng = np.random.default_rng(draw)
             released, members, nonmembers, population = (
-                pd.DataFrame(rng.integers(0, [60, 90, 4, 2], (n, 4)), columns=list("abcd"))
-                for n in (150, 150, 150, 300)
+                pd.DataFrame(rng.integers(0, [40, 60, 3, 2], (n, 4)), columns=list("abcd")) for n in (60, 60, 60, 120)
             )
             result = dv.synthetic.audit(
                 released, members=members, nonmembers=nonmembers, population=population, duplicates="drop", **QUIET
@@ -277,9 +266,9 @@ class TestGuarantees:
         assert sum(each.p_value <= 0.01 for each in proofs) <= 2
 
     def test_the_list_keeps_its_bound_on_false_discoveries(self):
-        """The mean of five shares, each bounded in expectation by .1, exceeds .3 with probability below 1e-2."""
+        """The mean of three shares, each bounded in expectation by .1, exceeds .3 with probability below 1e-2."""
         shares = []
-        for draw in range(5):
+        for draw in range(3):
             sets = hospital(20 + draw, n=200)
             result = dv.synthetic.audit(
                 generators.trees(sets["members"], 200, draw, leaf=1), **sets, seed=draw, **QUIET
@@ -291,9 +280,9 @@ class TestGuarantees:
 
 
 class TestTablesAsPeopleHaveThem:
-    def test_files_and_frames_of_any_library_give_the_same_scores(self, tmp_path):
-        sets = hospital(10, n=120)
-        released = generators.trees(sets["members"], 120, 0)
+    def test_files_of_any_form_and_numbered_rows_give_the_same_scores_and_fewer_columns_are_compared(self, tmp_path):
+        sets = hospital(10, n=100)
+        released = generators.trees(sets["members"], 100, 0)
         expected = dv.synthetic.audit(released, **sets, **QUIET)
         files = {}
         for name, table in {"released": released, **sets}.items():
@@ -304,39 +293,31 @@ class TestTablesAsPeopleHaveThem:
         assert proof(result, "values") == proof(expected, "values")
         assert result["nearest"].auc.value == pytest.approx(expected["nearest"].auc.value)
 
-    def test_row_numbers_are_no_part_of_a_record(self):
-        sets = hospital(11, n=120)
-        released = generators.trees(sets["members"], 120, 0)
         numbered = {name: table.assign(patient_id=np.arange(len(table))) for name, table in sets.items()}
-        result = dv.synthetic.audit(released.assign(patient_id=np.arange(120)), **numbered, **QUIET)
-        assert proof(result, "values") == proof(dv.synthetic.audit(released, **sets, **QUIET), "values")
+        result = dv.synthetic.audit(released.assign(patient_id=np.arange(100)), **numbered, **QUIET)
+        assert proof(result, "values") == proof(expected, "values")
         assert any("patient_id" in note for note in result.notes)
 
-    def test_a_release_of_fewer_columns_is_compared_in_those(self):
-        sets = hospital(12, n=120)
-        released = generators.trees(sets["members"], 120, 0)[["marker", "weight", "admitted"]]
-        result = dv.synthetic.audit(released, **sets, **QUIET)
+        result = dv.synthetic.audit(released[["marker", "weight", "admitted"]], **sets, **QUIET)
         assert any("lacks" in note and "ward" in note for note in result.notes)
         assert proof(result, "values").members > proof(result, "values").nonmembers
 
     def test_several_releases_of_one_table_are_tested_together(self):
-        sets = hospital(13, n=120)
-        releases = [generators.trees(sets["members"], 120, seed) for seed in range(4)]
+        sets = hospital(13, n=80)
+        releases = [generators.trees(sets["members"], 80, seed) for seed in range(4)]
         together = dv.synthetic.audit(releases, **sets, **QUIET)
         alone = dv.synthetic.audit(releases[0], **sets, **QUIET)
-        assert together.released == 480
+        assert together.released == 320
         assert proof(together, "values").members > proof(alone, "values").members
 
     def test_equal_rows_are_left_out_on_both_sides(self):
-        sets = hospital(14, n=120)
+        sets = hospital(14, n=60)
         sets["members"] = pd.concat([sets["members"], sets["members"].iloc[:5]], ignore_index=True)
         sets["nonmembers"] = pd.concat([sets["nonmembers"], sets["members"].iloc[[10]]], ignore_index=True)
-        result = dv.synthetic.audit(patients(120, 95), **sets, duplicates="drop", **QUIET)
-        assert result.counts == (114, 120)
+        result = dv.synthetic.audit(patients(60, 95), **sets, duplicates="drop", **QUIET)
+        assert result.counts == (54, 60)
 
-    @pytest.mark.parametrize(
-        "columns", [["hospital", "ward"], ["ward", "smoker"], ["weight", "hospital"], ["admitted", "smoker"]]
-    )
+    @pytest.mark.parametrize("columns", [["hospital", "ward"], ["weight", "hospital"], ["admitted", "smoker"]])
     def test_constant_missing_and_coarse_columns_are_answered(self, columns):
         sets = {name: table[columns] for name, table in hospital(15, n=110).items()}
         result = dv.synthetic.audit(patients(110, 94)[columns], **sets)
@@ -451,12 +432,6 @@ class TestRuns:
         assert 'could not say "no leak"' in repr(rulings)
         assert dv.gate(result, "copies:0").answer == "kept"
 
-    def test_no_limit_is_kept_where_nothing_can_be_judged(self):
-        sets = hospital(7)
-        sets["nonmembers"]["age"] += 25
-        result = dv.synthetic.audit(patients(150, 92), **sets, **QUIET)
-        assert dv.gate(result, ["auc:0.99", "share:0.99"]).state == "undecided"
-
     def test_two_generators_are_compared_record_by_record(self, release, tmp_path):
         sets, result, folder = release
         smooth = dv.synthetic.audit(generators.trees(sets["members"], 150, 0, smooth=0.5), **sets, **QUIET)
@@ -469,17 +444,20 @@ class TestRuns:
         page = view_comparison([folder, tmp_path / "smooth"])
         assert "Less is given away, and a leak is found all the same" in page
         with pytest.raises(dv.InputError, match="other members"):
-            dv.compare(result, dv.synthetic.audit(patients(150, 91), **hospital(31), **QUIET))
+            dv.compare(result, dv.synthetic.audit(patients(60, 91), **hospital(31, n=60), **QUIET))
 
 
 class TestCopiesLimit:
     """``copies:0``: no row of a training record stands in the release as it is."""
 
-    @pytest.mark.parametrize(("n_copies", "state"), [(0, "kept"), (1, "broken"), (5, "broken")])
-    def test_a_few_copies_break_it_and_none_keep_it(self, n_copies, state, divulge, tmp_path):
+    @pytest.mark.parametrize(("n_copies", "state"), [(0, "kept"), (1, "broken")])
+    def test_one_copy_breaks_it_and_is_listed_and_none_keeps_it(self, n_copies, state, divulge, tmp_path):
         sets = hospital(3)
         released = pd.concat([patients(150 - n_copies, 98), sets["members"].iloc[:n_copies]], ignore_index=True)
         result = dv.synthetic.audit(released, **sets, **QUIET, out=tmp_path / "run")
+        listed = [(copy.released, copy.set, copy.record, copy.population) for copy in result.copies]
+        assert listed == [(149, "members", "0", 0)][:n_copies]
+        assert not n_copies or result.verdict.answer == "too little data to say"
         for ruled in (dv.gate(result, "copies:0"), dv.gate(tmp_path / "run", "copies:0")):
             assert ruled.state == state
         code, out, _ = divulge("gate", tmp_path / "run", "--max", "copies:0")
@@ -489,7 +467,7 @@ class TestCopiesLimit:
 
     def test_coincidences_of_few_columns_never_break_it(self):
         """Rows of three columns that others have as well; a copy among them is not taken for nothing, either."""
-        for seed in range(5):
+        for seed in range(2):
             rng = np.random.default_rng(seed)
             draw = lambda n: pd.DataFrame(rng.integers(0, 14, (n, 3)), columns=["a", "b", "c"])  # noqa: B023, E731
             sets = {"members": draw(150), "nonmembers": draw(150), "population": draw(300)}
@@ -502,13 +480,13 @@ class TestCopiesLimit:
     def test_where_rows_are_ordinarily_equal_a_copy_may_be_a_coincidence(self):
         """Hardly a row is one record's alone, so that none of the others has to stand in the release by itself."""
         open_rulings = 0
-        for seed in range(8):
+        for seed in range(4):
             rng = np.random.default_rng(seed)
             draw = lambda n: pd.DataFrame(  # noqa: E731
                 {name: rng.geometric(0.4, n) for name in "abc"}  # noqa: B023
             )
-            sets = {"members": draw(150), "nonmembers": draw(150), "population": draw(900)}
-            result = dv.synthetic.audit(draw(400), **sets, **QUIET)
+            sets = {"members": draw(100), "nonmembers": draw(100), "population": draw(600)}
+            result = dv.synthetic.audit(draw(270), **sets, **QUIET)
             ruled = dv.gate(result, "copies:0")
             assert ruled.state == ("undecided" if result.copied[0] else "kept")
             open_rulings += ruled.state == "undecided"
@@ -524,46 +502,48 @@ class TestCopiesLimit:
     def test_a_copy_of_a_record_beyond_those_that_are_scored_is_seen(self):
         rng = np.random.default_rng(0)
         draw = lambda n: pd.DataFrame(rng.normal(size=(n, 2)).round(9), columns=["a", "b"])  # noqa: E731
-        sets = {"members": draw(40_000), "nonmembers": draw(200), "population": draw(200)}
-        released = pd.concat([draw(30), sets["members"].iloc[::4000]], ignore_index=True)
+        sets = {"members": draw(21_000), "nonmembers": draw(60), "population": draw(60)}
+        released = pd.concat([draw(30), sets["members"].iloc[::2100]], ignore_index=True)
         result = dv.synthetic.audit(released, **sets, **QUIET)
         assert dv.gate(result, "copies:9").state == "broken"
         assert dv.gate(result, "copies:10").state == "kept"
 
 
 class TestColumnsWrittenOtherwise:
-    """Three copied rows hide behind no padding, spelling, language, code or unit of a column."""
+    """Copied rows hide behind no padding, spelling, language, code or unit of a column."""
 
-    def audit(self, change, **keywords):
-        sets = hospital(5, n=500)
-        released = pd.concat([patients(500, 96), sets["members"].iloc[:3]], ignore_index=True)
-        return dv.synthetic.audit(change(released), **sets, **QUIET, **keywords)
+    def audit(self, change):
+        sets = hospital(5, n=300)
+        released = pd.concat([patients(300, 96), sets["members"].iloc[:3]], ignore_index=True)
+        return dv.synthetic.audit(change(released), **sets, **QUIET)
 
-    @pytest.mark.parametrize("pad", ["{} ", "  {}", "{}\t", "\u00a0{}"])
-    def test_white_space_around_texts_says_nothing(self, pad):
-        result = self.audit(lambda table: table.assign(ward=table["ward"].map(pad.format)))
+    def test_white_space_around_texts_says_nothing(self):
+        pads = {"north": "north ", "south": "  south\t", "east": "\u00a0east"}
+        result = self.audit(lambda table: table.assign(ward=table["ward"].map(pads)))
         assert result.copied == (3, 0)
         assert not result.uncompared
         assert dv.gate(result, "copies:0").state == "broken"
 
     @pytest.mark.parametrize(
-        ("column", "change"),
+        "changes",
         [
-            ("ward", lambda ward: ward.str.upper()),
-            ("ward", lambda ward: ward.map({"north": "nord", "south": "sud", "east": "est"})),
-            ("ward", lambda ward: ward.map({"north": "north", "south": "sud", "east": "est"})),
-            ("ward", lambda ward: ward.map({"north": 1, "south": 2, "east": 3})),
-            ("admitted", lambda days: pd.to_datetime(days).dt.strftime("%d.%m.%Y")),
-            ("age", lambda age: 12 * age + 100),
+            {
+                "age": lambda age: 12 * age + 100,
+                "ward": lambda ward: ward.str.upper(),
+                "admitted": lambda days: pd.to_datetime(days).dt.strftime("%d.%m.%Y"),
+            },
+            {"ward": lambda ward: ward.map({"north": "north", "south": "sud", "east": "est"})},
+            {"ward": lambda ward: ward.map({"north": 1, "south": 2, "east": 3})},
         ],
+        ids=["all values", "a part", "codes"],
     )
-    def test_another_spelling_is_named_and_nothing_is_cleared(self, column, change):
-        result = self.audit(lambda table: table.assign(**{column: change(table[column])}))
-        assert result.uncompared == (column,)
-        assert any(f"'{column}'" in note for note in result.notes)
+    def test_another_spelling_is_named_and_nothing_is_cleared(self, changes):
+        result = self.audit(lambda table: table.assign(**{name: do(table[name]) for name, do in changes.items()}))
+        assert result.uncompared == (*changes,)
+        assert all(any(f"'{name}'" in note for note in result.notes) for name in changes)
         assert result.copied == (3, 0)
         assert result.verdict.answer == "too little data to say"
-        assert f"'{column}'" in result.verdict.text
+        assert all(f"'{name}'" in result.verdict.text for name in changes)
         ruled = dv.gate(result, ["copies:0", "auc:0.7"])
         assert [ruling.state for ruling in ruled if ruling.metric == "copies"] == ["undecided"]
         assert ruled.state == "undecided"
@@ -571,17 +551,15 @@ class TestColumnsWrittenOtherwise:
     @pytest.mark.parametrize(
         ("column", "change"),
         [
-            ("smoker", lambda smoker: 1 + smoker.astype(int)),
             ("admitted", lambda days: (pd.to_datetime(days) + pd.Timedelta(days=1)).dt.date),
-            ("age", lambda age: age + 0.5),
             ("marker", lambda marker: (0.8 * marker).round(3)),
             ("ward", lambda ward: ward.replace("north", "NORTH")),
         ],
     )
     def test_twenty_copies_of_which_a_column_was_changed_are_seen(self, column, change):
-        sets = hospital(5, n=500)
+        sets = hospital(5)
         twenty = sets["members"].query("ward == 'north'").iloc[:20]
-        released = pd.concat([patients(480, 96), twenty], ignore_index=True)
+        released = pd.concat([patients(130, 96), twenty], ignore_index=True)
         result = dv.synthetic.audit(released.assign(**{column: change(released[column])}), **sets, **QUIET)
         assert result.verdict.answer != "no leak found"
         assert dv.gate(result, "copies:0").state != "kept"
@@ -590,22 +568,19 @@ class TestColumnsWrittenOtherwise:
             assert match.proven
             assert match.members >= 20
 
-    def test_a_number_that_is_the_same_everywhere_may_be_written_otherwise(self):
-        sets = {name: table.assign(country=1) for name, table in hospital(5).items()}
-        result = dv.synthetic.audit(patients(150, 96).assign(country=276), **sets, **QUIET)
-        assert result.uncompared == ("country",)
-
-    def test_without_copies_the_limit_is_kept_and_the_column_named(self, tmp_path):
-        sets = hospital(5, n=500)
-        released = patients(500, 96).assign(ward=lambda table: table["ward"].str.upper())
+    def test_without_copies_the_limit_is_kept_and_the_columns_named(self, tmp_path):
+        """A number that is the same everywhere may be written otherwise, too."""
+        sets = {name: table.assign(country=1) for name, table in hospital(5, n=500).items()}
+        released = patients(500, 96).assign(ward=lambda table: table["ward"].str.upper(), country=276)
         result = dv.synthetic.audit(released, **sets, **QUIET, out=tmp_path / "run")
+        assert result.uncompared == ("ward", "country")
         assert result.verdict.code == "columns"
         for ruled in (dv.gate(result, "copies:0"), dv.gate(tmp_path / "run", "copies:0")):
             assert ruled.answer == "kept (no verdict)"
             assert "'ward'" in repr(ruled)
 
     def test_a_copied_table_in_another_language_is_a_leak(self):
-        sets = hospital(5, n=200)
+        sets = hospital(5, n=80)
         result = dv.synthetic.audit(sets["members"].assign(ward=sets["members"]["ward"].str.upper()), **sets, **QUIET)
         assert proof(result, "whole rows").proven
         assert dv.gate(result, "copies:0").state == "broken"
@@ -613,24 +588,24 @@ class TestColumnsWrittenOtherwise:
 
     def test_names_measures_and_rare_texts_of_honest_releases_are_compared(self):
         """Values that hardly any two tables share are no other spelling; nor is a rare text that is new."""
-        for seed in range(20):
+        for seed in range(4):
             rng = np.random.default_rng(seed)
 
             def draw(n, rng=rng):
-                return pd.DataFrame(
-                    {
-                        "measure": rng.normal(size=n),
-                        "name": [f"n{i}" for i in rng.integers(0, 10**9, n)],
-                        "street": [f"s{i}" for i in rng.zipf(1.3, n) % 10**6],
-                        "town": [f"t{i}" for i in rng.zipf(2.0, n) % 1000],
-                        "postcode": [f"p{i}" for i in rng.integers(0, 300, n)],
-                        "constant": "x",
-                        "gaps": np.where(rng.random(n) < 0.97, None, rng.choice(["a", "b"], n)),
-                    }
+                kinds = {
+                    "measure": lambda: rng.normal(size=n),
+                    "name": lambda: [f"n{i}" for i in rng.integers(0, 10**9, n)],
+                    "street": lambda: [f"s{i}" for i in rng.zipf(1.3, n) % 10**6],
+                    "town": lambda: [f"t{i}" for i in rng.zipf(2.0, n) % 1000],
+                    "postcode": lambda: [f"p{i}" for i in rng.integers(0, 300, n)],
+                    "constant": lambda: "x",
+                }
+                columns = {f"{name} {copy}": kind() for name, kind in kinds.items() for copy in range(2)}
+                return pd.DataFrame(columns).assign(
+                    gaps=np.where(rng.random(n) < 0.97, None, rng.choice(["a", "b"], n))
                 )
 
-            sizes = rng.integers(20, 400, 4)
-            released, members, nonmembers, population = (draw(int(n)) for n in sizes)
+            released, members, nonmembers, population = (draw(int(n)) for n in rng.integers(20, 200, 4))
             result = dv.synthetic.audit(
                 released, members=members, nonmembers=nonmembers, population=population, duplicates="drop", **QUIET
             )
@@ -643,16 +618,12 @@ class TestCommand:
             table.to_csv(folder / f"{name}.csv", index=False)
         return [folder / "released.csv", *(f"--{name}={folder / name}.csv" for name in sets if name != "released")]
 
-    def test_a_leak_ends_with_exit_code_1_and_json_says_why(self, divulge, tmp_path):
+    def test_options_or_a_plan_give_an_exit_code_and_a_run_that_gate_compare_and_report_take(self, divulge, tmp_path):
         sets = hospital(40, n=120)
         arguments = self.write({"released": generators.trees(sets["members"], 120, 0), **sets}, tmp_path)
         code, out, _ = divulge("synthetic", *arguments, "--json")
         assert code == 1
         assert json.loads(out)["answer"] == "leak found"
-
-    def test_a_plan_gives_the_same_answer_and_a_run_that_gate_and_compare_take(self, divulge, tmp_path):
-        sets = hospital(40, n=120)
-        self.write({"released": generators.trees(sets["members"], 120, 0), **sets}, tmp_path)
         tables = "\n".join(f'{name} = "{name}.csv"' for name in sets)
         plan = tmp_path / "plan.toml"
         plan.write_text(f'[synthetic]\nreleased = ["released.csv"]\n{tables}\nattributes = ["ward"]\n')

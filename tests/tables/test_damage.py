@@ -68,7 +68,7 @@ def test_other_bytes_are_read_or_refused(file_type, capfd):
     content = content_of(file_type)
     rng = random.Random(0)
     answers = []
-    for _ in range(150):
+    for _ in range(60):
         damaged = bytearray(content)
         damaged[rng.randrange(len(content))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF])
         answers.append(error_of(bytes(damaged)))
@@ -133,9 +133,9 @@ def test_whole_numbers_of_several_streams_are_not_rounded(tmp_path):
 
 def test_random_csv_is_read_or_refused(capfd):
     rng = random.Random(0)
-    intact = b'a,n,t\n1,"x ""q"" y",2.5\n-3,"line\nline",NaN\n,,\n7,plain,1e5\n'
+    intact = b'a,t,n\n1,"x ""q"" y",2.5\n-3,"line\nline",NaN\n,,\n7,plain,1e5\n'
     refused = 0
-    for _ in range(1000):
+    for _ in range(300):
         damaged = bytearray(intact)
         for _ in range(rng.choice([1, 2, 5, 20])):
             position = rng.randrange(len(damaged))
@@ -143,7 +143,7 @@ def test_random_csv_is_read_or_refused(capfd):
                 rng.choice(b'",\n\r;0\x00\xff 1eE.-') for _ in range(2)
             )
         refused += bool(error_of(bytes(damaged)))
-    assert 0 < refused < 1000
+    assert 0 < refused < 300
     assert capfd.readouterr() == ("", "")
 
 

@@ -145,6 +145,7 @@ def test_documents_to_score(spelled, tmp_path):
     assert written.to_dict(as_series=False) == {"id": IDS, "text": TABLE["Text"].to_list()}
 
 
+@pytest.mark.parametrize("spelled", ["cp1252 with decimal commas", "json lines without gaps", "shards"], indirect=True)
 def test_identification(spelled, tmp_path):
     calibration = pl.DataFrame(
         {"Exhibit": [f"u{row}" for row in range(300)], "Loss": np.random.default_rng(1).normal(size=300)}
@@ -226,12 +227,12 @@ def test_names_that_repeat_in_a_parquet_file_are_said(tmp_path):
         tables.read_table(tmp_path / "t.parquet")
 
 
-def test_two_thousand_shards_are_one_table(tmp_path):
-    for number in range(2000):
+def test_five_hundred_shards_are_one_table(tmp_path):
+    for number in range(500):
         pl.DataFrame({"id": [number], "loss": [float(number)]}).write_ipc(tmp_path / f"{number:04d}.arrow")
     table = tables.scan_table(tmp_path)
     batches = pl.concat(table.batches({"id": tables.TEXT, "loss": tables.NUMBER}))
-    assert batches["loss"].to_list() == list(range(2000))
+    assert batches["loss"].to_list() == list(range(500))
 
 
 def test_persons_are_records(tmp_path):
@@ -256,14 +257,13 @@ def test_names_of_columns():
 DIRECTIONS = {
     "members are high": (1, ""),
     "members are low": (-1, r"did you mean Loss:low\?"),
-    "no members": (0, ""),
 }
 
 
 @pytest.mark.parametrize(("sign", "suggests"), DIRECTIONS.values(), ids=DIRECTIONS)
 def test_a_score_without_a_direction_says_what_it_assumes(tmp_path, sign, suggests):
     rng = np.random.default_rng(3)
-    losses = np.append(rng.normal(3 * sign, 1, 150 if sign else 0), rng.normal(size=350))
+    losses = np.append(rng.normal(3 * sign, 1, 150), rng.normal(size=350))
     pl.DataFrame({"Loss": losses}).write_csv(tmp_path / "t.csv")
     pl.DataFrame({"Loss": rng.normal(size=400)}).write_csv(tmp_path / "u.csv")
     files = [

@@ -13,7 +13,6 @@ from divulge.signals import PreparedReCaLL  # noqa: E402
 from divulge.targets import CausalLM, device_memory, torch_modules  # noqa: E402
 
 TEXTS = ["the quick brown fox jumps over the lazy dog", "a model remembers what it has read", "hello world " * 9, "x y"]
-FAMILIES = ["llama", "gpt2", "neox", "gemma"]
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +45,7 @@ def refuse_above(module, n_rows):
     return refusals
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_a_model_on_two_cards_answers_as_on_one_device(make, tokenizer, family):
     numbers, generated = answers(CausalLM(make(family), tokenizer, bos="add"))
     model = cards.spread(make(family))
@@ -63,7 +62,7 @@ def test_a_layers_tensors_of_two_cards_never_meet_by_themselves():
             first + second
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["llama", "gemma"])
 def test_where_memory_runs_out_fewer_are_run_at_once_and_scores_stay(make, tokenizer, family):
     numbers, generated = answers(CausalLM(make(family), tokenizer, bos="add"))
     model = make(family)
@@ -110,8 +109,7 @@ def _without_probe(model, tokenizer):
     return target
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("budget", [64, 1024])
+@pytest.mark.parametrize(("family", "budget"), [("llama", 1024), ("gpt2", 64), ("neox", 64), ("gemma", 64)])
 def test_what_all_prompts_begin_with_is_read_once(make, tokenizer, family, budget):
     target = CausalLM(make(family), tokenizer, bos="add", budget=budget)
     (shared,), suffixes = target.encode(["a model remembers what it has read"]), target.encode(TEXTS)

@@ -130,12 +130,9 @@ def documents(n, seed):
     return dv.Records([" ".join(rng.choice(words, 8)) for _ in range(n)], rng.integers(0, 2, n))
 
 
-@pytest.mark.parametrize("architecture", ["bert", "gpt2"])
-def test_an_audit_of_a_classifier_that_learnt_its_documents_by_heart(tokenizer, architecture):
+def test_an_audit_of_a_classifier_that_learnt_its_documents_by_heart(tokenizer):
     def train(records, seed):
-        network = build(
-            architecture, len(tokenizer), classes=2, **({"hidden_dropout_prob": 0.0} if architecture == "bert" else {})
-        )
+        network = build("bert", len(tokenizer), classes=2, hidden_dropout_prob=0.0)
         torch.manual_seed(seed)
         optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3)
         batch = tokenizer(list(records.x), padding=True, return_tensors="pt")

@@ -38,10 +38,14 @@ def assert_seldom_accused(answers):
     assert stats.binomtest(accused, RUNS, 0.05, alternative="greater").pvalue > 0.001
 
 
-@pytest.mark.parametrize(("controls", "sizes"), [(2, (15, 40)), (2, (200, 400)), (6, (200, 400))])
 @pytest.mark.parametrize(
-    ("shape", "spread", "shift"),
-    [("normal", 0.0, 0.0), ("normal", 0.3, 1.5), ("skewed", 0.05, 1.0), ("ties", 0.1, 0.0)],
+    ("controls", "sizes", "shape", "spread", "shift"),
+    [
+        (2, (15, 40), "normal", 0.3, 1.5),
+        (6, (200, 400), "normal", 0.0, 0.0),
+        (2, (200, 400), "skewed", 0.05, 1.0),
+        (6, (100, 200), "ties", 0.1, 0.0),
+    ],
 )
 def test_models_that_never_saw_the_records_are_seldom_accused(controls, sizes, shape, spread, shift):
     rng = np.random.default_rng([controls, *sizes])
@@ -50,18 +54,16 @@ def test_models_that_never_saw_the_records_are_seldom_accused(controls, sizes, s
     for _ in range(RUNS):
         scores = draw_models(rng, controls + 1, forgotten, shape=shape, spread=spread, shift=shift)
         answers.append(decide(scores, forgotten).answer)
-    # 12 cells: at a rate of 5 % all of them pass with a probability of 98 %. benchmarks/erasure.py has more of them.
+    # 4 cells: at a rate of 5 % all of them pass with a probability of 99 %. benchmarks/erasure.py has more of them.
     assert_seldom_accused(answers)
 
 
-@pytest.mark.parametrize("controls", [5])
-@pytest.mark.parametrize(("spread", "shift"), [(0.0, 0.0), (0.1, -1.0)])
-def test_a_difference_of_the_margin_is_seldom_acquitted(controls, spread, shift):
-    rng = np.random.default_rng(controls)
+def test_a_difference_of_the_margin_is_seldom_acquitted():
+    rng = np.random.default_rng(5)
     forgotten = np.arange(1200) < 400
     acquitted = 0
     for _ in range(RUNS):
-        scores = draw_models(rng, controls + 1, forgotten, spread=spread, shift=shift)
+        scores = draw_models(rng, 6, forgotten, spread=0.1, shift=-1.0)
         scores[0] += 0.6 * forgotten  # more than the margin of plain AUC, whose spread over records is √10 · √2
         acquitted += decide(scores, forgotten).answer == NO_DIFFERENCE
     assert stats.binomtest(acquitted, RUNS, 0.05, alternative="greater").pvalue > 0.001
@@ -145,8 +147,8 @@ def test_a_model_that_scores_all_records_alike_says_nothing():
     assert decide(scores, forgotten).answer != NO_DIFFERENCE
 
 
-@pytest.mark.parametrize("true_share", [0.0, 0.3, 1.0])
-def test_the_share_still_remembered_lies_in_its_interval(true_share):
+def test_the_share_still_remembered_lies_in_its_interval():
+    true_share = 0.3
     rng = np.random.default_rng(12)
     forgotten = np.arange(1500) < 500
     n_covered = 0
@@ -205,8 +207,8 @@ def test_scores_that_vary_less_than_those_of_other_models_are_overdone():
     assert "vary less" in finding.reason
 
 
-@pytest.mark.parametrize("controls", [2, 5])
-def test_a_spread_that_differs_between_trainings_accuses_nobody(controls):
+def test_a_spread_that_differs_between_trainings_accuses_nobody():
+    controls = 2
     rng = np.random.default_rng([17, controls])
     forgotten = np.arange(450) < 150
     answers = []
@@ -246,11 +248,11 @@ def test_a_constant_model_is_not_accused_where_others_rank_the_records_low():
     assert (finding.answer, "all records alike" in finding.reason) == (TOO_LITTLE, True)
 
 
-@pytest.mark.parametrize("shape", ["normal", "ties", "skewed"])
+@pytest.mark.parametrize("shape", ["ties", "skewed"])
 def test_no_difference_never_stands_beside_a_share_above_0(shape):
     rng = np.random.default_rng(21)
     forgotten = np.arange(800) < 400
-    for moved in np.linspace(0, 0.2, 12):
+    for moved in np.linspace(0, 0.2, 6):
         scores = draw_models(rng, 10, forgotten, shape=shape)
         scores[0, : int(400 * moved)] += rng.choice([-3, 3], int(400 * moved))
         finding = decide(scores[:9], forgotten, scores[9] + 4 * forgotten)
@@ -272,21 +274,19 @@ def test_without_the_model_before_nobody_is_acquitted():
     assert decide(saw_them[:9], forgotten, saw_them[9]).answer == TOO_LITTLE
 
 
-@pytest.mark.parametrize("spread", [0.1, 0.3])
-def test_a_single_control_neither_acquits_nor_accuses_by_what_trainings_differ_by(spread):
+def test_a_single_control_neither_acquits_nor_accuses_by_what_trainings_differ_by():
     rng = np.random.default_rng(23)
     forgotten = np.arange(700) < 300
     answers = []
     for _ in range(RUNS):
-        scores = draw_models(rng, 3, forgotten, spread=spread)
+        scores = draw_models(rng, 3, forgotten, spread=0.3)
         answers.append(decide(scores[:2], forgotten, scores[2] + 3 * forgotten).answer)
     assert NO_DIFFERENCE not in answers
     assert_seldom_accused(answers)
     assert decide(np.stack([scores[2] + 3 * forgotten, scores[1]]), forgotten).answer == REMEMBERED
 
 
-@pytest.mark.parametrize("scale", [0.8, 1.2])
-def test_controls_on_another_scale_accuse_nobody_of_how_hard_the_records_are(scale):
+def test_controls_on_another_scale_accuse_nobody_of_how_hard_the_records_are():
     # Subtracting their mean leaves a fifth of the difficulty, by which the kinds of records differ.
     rng = np.random.default_rng(24)
     forgotten = np.arange(700) < 300
@@ -294,7 +294,7 @@ def test_controls_on_another_scale_accuse_nobody_of_how_hard_the_records_are(sca
     for _ in range(RUNS):
         difficulty = 3 * rng.normal(size=700) - 1.5 * forgotten
         scores = difficulty + rng.normal(size=(10, 700))
-        scores[0] += (scale - 1) * difficulty
+        scores[0] -= 0.2 * difficulty
         answers.append(decide(scores[:9], forgotten, scores[9] + 3 * forgotten).answer)
     assert_seldom_accused(answers)
 
@@ -317,13 +317,12 @@ def draw_seen(rng, models, forgotten, *, effect=3.0, spread=0.0):
     return scores[0], np.where(saw, np.nan, scores[1:-1]), scores[-1] + effect * forgotten, saw
 
 
-@pytest.mark.parametrize(("controls", "spread"), [(4, 0.3), (16, 0.0)])
-def test_models_that_saw_half_of_the_records_each_are_controls_of_the_others(controls, spread):
-    rng = np.random.default_rng([26, controls])
+def test_models_that_saw_half_of_the_records_each_are_controls_of_the_others():
+    rng = np.random.default_rng([26, 4])
     forgotten = np.arange(700) < 300
     answers = []
     for _ in range(RUNS):
-        after, unseen, before, _ = draw_seen(rng, controls, forgotten, spread=spread)
+        after, unseen, before, _ = draw_seen(rng, 4, forgotten, spread=0.3)
         answers.append(decide(np.r_[after[None], unseen], forgotten, before).answer)
     assert_seldom_accused(answers)
     assert decide(np.r_[before[None], unseen], forgotten, before).answer == REMEMBERED

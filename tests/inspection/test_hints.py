@@ -1,71 +1,12 @@
-"""Limits of the hints of a structure: each on its bound and just beyond."""
-
-from types import SimpleNamespace
+"""Hints of arrays and outputs, each on its threshold and just beyond."""
 
 import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.inspection import inspect_model, inspect_outputs, structure
+from divulge.inspection import inspect_model, inspect_outputs
 from divulge.settings import InspectionSettings
 from divulge.targets import CallableTarget
-
-
-def part(kind, **parameters):
-    """An estimator of a class of this name that has these parameters."""
-    return type(kind, (), {"get_params": lambda self, deep=True: parameters})()
-
-
-def is_listed(kind, n_records=100, **parameters):
-    return structure._listed_setting(part(kind, **parameters), n_records) is not None
-
-
-def hint_names(*parts, leaf_records=10, n_records=100):
-    pairs = [(each, None) for each in parts]
-    hints = structure._setting_hints(pairs, n_records, InspectionSettings(leaf_records=leaf_records))
-    return {hint.name: hint.found for hint in hints}
-
-
-GROWS = {"max_depth": None, "max_leaf_nodes": None, "min_samples_leaf": 9}
-
-
-@pytest.mark.parametrize(
-    ("weight", "count", "bootstrap", "shown"),
-    [
-        (100.0, 100, False, False),
-        (100.0 + 0.9e-4, 100, False, False),
-        (100.0 + 1.5e-4, 100, False, True),
-        (101.0, 100, False, True),
-        (101.0, 100, True, False),
-        (100.5, 100, True, True),
-    ],
-)
-def test_weights_show_where_their_sum_is_no_number_of_records_or_of_draws(weight, count, bootstrap, shown):
-    tree = SimpleNamespace(weighted_n_node_samples=np.array([weight]), n_node_samples=np.array([count]))
-    model = type("Tree", (), {"tree_": tree, "bootstrap": bootstrap})()
-    owner = type("Forest", (), {"bootstrap": bootstrap, "estimators_": [model]})()
-    assert structure.find_weighted_trees(owner) == ("Forest" if shown else "")
-    if not bootstrap:
-        assert structure.find_weighted_trees(model) == ("Tree" if shown else "")
-    for each in (model, owner):
-        each.class_weight = "balanced"
-        assert structure.find_weighted_trees(owner) == ""
-        del each.class_weight
-    boosted = type("AdaBoostClassifier", (), {"estimators_": [model]})()
-    assert structure.find_weighted_trees(boosted) == ""
-
-
-def tree_of(counts, values, impurity=None, *, classes=True):
-    """A tree whose root has one leaf for each count."""
-    n = len(counts)
-    tree = SimpleNamespace(
-        n_node_samples=np.array([sum(counts), *counts]),
-        children_left=np.array([1] + [-1] * n),
-        value=np.array([np.mean(values, axis=0), *values])[:, None],
-        n_classes=np.array([len(values[0])]),
-        impurity=np.array([1.0, *(impurity or [1.0] * n)]),
-    )
-    return SimpleNamespace(tree_=tree, **({"classes_": [0, 1]} if classes else {}))
 
 
 def test_leaves_are_counted_below_the_threshold_and_as_single():

@@ -1,19 +1,16 @@
-"""Clauses of a decision and its case file: choices, standings, doubts and refusals, each reading and each limit."""
-
-import math
+"""What a decision chooses and doubts, and how copies and strata count."""
 
 import numpy as np
 import pytest
 
 from divulge import statistics
-from divulge.decisions import fdr as step_up
 from divulge.decisions import strata as by_strata
-from divulge.decisions.controls import BLIND_SCORE, Control
+from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts
-from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
+from divulge.decisions.methods import BH, PTDI, AdaDetect
 from divulge.decisions.strata import Strata
 from divulge.errors import InputError
-from divulge.identification import decision, from_arrays, score_adjustment
+from divulge.identification import decision, from_arrays
 from divulge.identification.decision import Choice, Policy
 from divulge.identification.score_tables import Score
 
@@ -46,79 +43,6 @@ def test_auto_chooses_by_controls_and_signals_and_says_why(controls, several, na
     assert choice.method.name == name
     assert choice.reason == f"auto chose {name}, {reason}"
     assert decision.choose(Policy(0.1, PTDI()), controls, several=several) == Choice(PTDI())
-
-
-def test_auto_uses_the_methods_it_holds():
-    auto = Auto(storey=Storey(0.3))
-    assert decision.choose(Policy(0.1, auto), [LOW]).method == Storey(0.3)
-    assert decision.choose(Policy(0.1, auto), [HOLDOUT]).method == Adaptive()
-
-
-def test_controls_that_fail_and_controls_that_doubt_have_a_level_each():
-    shared = decision.share_level([LOW, DOUBT, DOUBT, HOLDOUT, FAILED])
-    assert [c.level for c in shared] == pytest.approx([0.05 / 3] * 3 + [0.025] * 2)
-    assert decision.share_level([]) == []
-    assert decision.share_level([HOLDOUT])[0].level == 0.05
-
-
-@pytest.mark.parametrize(
-    ("controls", "standing"),
-    [
-        ([], "holds"), ([LOW], "holds"), ([LOW, DOUBT], "doubtful"), ([DOUBT, FAILED, LOW], "void"),
-        ([FAILED, LOW], "void"), ([DOUBT, LOW], "doubtful"),
-    ],
-)  # fmt: skip
-def test_the_worst_control_decides_the_standing(controls, standing):
-    assert decision.combined_standing(controls) == standing
-
-
-def test_alarms_say_what_is_void_first_and_what_would_settle_a_doubt():
-    condition = "the bound holds if the non-members among the candidates do not differ from the calibration in that way"
-    assert decision.alarms([LOW, HOLDOUT]) == []
-    assert decision.alarms([DOUBT]) == [
-        f"the guarantee is in doubt: blind text (p = 0.01): blind text seen; {condition}; a holdout of other "
-        "non-members, drawn as the candidates were, would settle it"
-    ]
-    assert decision.alarms([DOUBT, HOLDOUT]) == [
-        f"the guarantee is in doubt: blind text (p = 0.01): blind text seen; {condition}; the holdout does not, which "
-        "settles it if it was drawn as those non-members were"
-    ]
-    assert decision.alarms([DOUBT, FAILED]) == [
-        "the guarantee is void: low end FAILED (p = 0.01): low end seen",
-        "blind text raises doubt (p = 0.01): blind text seen",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("controls", "is_untested"), [([], True), ([LOW], True), ([LOW, HOLDOUT], False), ([DOUBT], False)]
-)
-def test_low_scores_alone_test_nothing_but_scores(controls, is_untested):
-    assert decision.is_untested(controls) is is_untested
-    lines = decision.warnings(controls, ["", "a note"])
-    assert (decision.UNTESTED in lines) is is_untested
-    assert "" not in lines
-    assert lines == (*decision.alarms(controls), "a note", *([decision.UNTESTED] if is_untested else []))
-
-
-def test_a_decision_collects_its_doubts_before_its_notes():
-    counts = Counts.empty(np.arange(40.0)).add(np.append(np.full(20, 99.0), np.arange(0.5, 10.5)))
-    plain = decision.decide(counts, [LOW, HOLDOUT], Policy(0.1, BH()), requires_holdout=False)
-    assert (plain.guarantee.standing, plain.choice, plain.warnings) == ("holds", Choice(BH()), ())
-    assert plain.guarantee.assumes == step_up.ASSUMES
-    assert decision.n_selected(counts, plain.rule) == 20
-    doubted = decision.decide(
-        counts, [LOW, HOLDOUT], Policy(0.1), orientation="turned", notes=["left out", ""], doubts=["copies"]
-    )
-    assert doubted.guarantee.standing == "doubtful"
-    assert doubted.notes[:3] == ("the guarantee is in doubt: copies", "turned", "left out")
-    assert doubted.notes[-1].startswith("auto chose adaptive")
-    assert decision.decide(counts, [FAILED], Policy(0.1, BH()), doubts=["copies"]).guarantee.standing == "void"
-    cautious = decision.decide(Counts.empty(np.arange(40.0)).add([99.0] * 5), [LOW], Policy(0.5, PTDI(0.5)))
-    assert cautious.guarantee.standing == "doubtful"
-    assert cautious.notes[0] == f"the guarantee is in doubt: {PTDI(0.5).caution(5)[0]}"
-    nothing = step_up.Rule(math.inf, -1, 1.0, np.ones(2))
-    assert decision.n_selected(counts, nothing) == 0
-    assert decision.n_selected(counts, step_up.Rule(0.0, 0, 1.0, np.ones(2))) == 20
 
 
 def test_repeated_calibration_scores_put_a_decision_in_doubt():
@@ -191,13 +115,6 @@ def test_a_direction_that_was_not_named_is_questioned_where_candidates_score_sur
 # Arrays
 
 
-@pytest.mark.parametrize(("count", "text"), [(1, "1 row (0; counted from 0)"), (10, None), (11, None)])
-def test_ten_rows_are_named(count, text):
-    numbers = ", ".join(map(str, range(min(count, 10))))
-    expected = text or f"{count} rows ({numbers}{', …' if count > 10 else ''}; counted from 0)"
-    assert from_arrays.format_rows(range(count)) == expected
-
-
 def test_a_selection_of_distinct_texts_is_spread_over_the_copies():
     rng = np.random.default_rng(0)
     words = [f"word {i} of a text" for i in range(40)]
@@ -244,56 +161,6 @@ def test_strata_and_scores_of_a_holdout_go_together():
 
 
 # Blind scores
-
-
-def test_blind_scores_are_of_all_records_or_of_none():
-    three, two = np.arange(3.0), np.arange(2.0)
-    names = ("baseline", "calibration_baseline", "holdout_baseline", "members_baseline")
-    nothing = dict(zip(names, [(None, three), (None, two), (None, None), (None, two)], strict=True))
-    assert score_adjustment.collect_blind_scores(nothing) is None
-    everything = dict(zip(names, [(three, three), (two, two), (None, None), (two, two)], strict=True))
-    blind = score_adjustment.collect_blind_scores(everything)
-    assert (blind.candidates.tolist(), blind.calibration.tolist()) == ([0, 1, 2], [0, 1])
-    assert (blind.holdout, blind.members.tolist()) == (None, [0, 1])
-    for name in names:
-        changed = (None, three) if name != "holdout_baseline" else (two, None)
-        message = "given, but there are no scores" if name == "holdout_baseline" else "missing; blind scores are needed"
-        with pytest.raises(InputError, match=f"^{name}: {message}"):
-            score_adjustment.collect_blind_scores({**everything, name: changed})
-
-
-def test_the_mean_rank_is_of_the_pool():
-    ranked = score_adjustment.mean_rank(np.array([[1.0, 9.0], [3.0, 5.0]]), np.array([[2.0, 5.0]]))
-    assert [side.tolist() for side in ranked] == [[(1 + 3) / 2, (3 + 1.5) / 2], [(2 + 1.5) / 2]]
-
-
-def test_one_score_needs_no_learning_and_several_pay_with_half_of_the_calibration():
-    one = score_adjustment.learn_score(np.arange(3.0), np.arange(4.0), 0.001, 0)
-    assert [len(side) for side in one] == [3, 4]
-    rng = np.random.default_rng(0)
-    learned = score_adjustment.learn_score(rng.normal(size=(10, 2)), rng.normal(size=(21, 2)), 0.05, 0)
-    assert [len(side) for side in learned] == [10, 11]
-    with pytest.raises(InputError, match="calibration: 18 scores are too few"):
-        score_adjustment.learn_score(rng.normal(size=(10, 2)), rng.normal(size=(18, 2)), 0.05, 0)
-
-
-def test_what_a_blind_score_finds_is_said_beside_the_score():
-    rng = np.random.default_rng(4)
-    blind = score_adjustment.BlindScores(rng.normal(1.5, 1, 80), rng.normal(size=120))
-    alike = blind.candidates + rng.normal(size=80), blind.calibration + rng.normal(size=120)
-    better = rng.normal(8, 1, 80), rng.normal(size=120)
-    for (candidates, calibration), ending in ((alike, ", which is not surely better"), (better, "")):
-        adjusted = score_adjustment.adjust_scores(candidates, calibration, blind)
-        (only,) = adjusted.controls
-        assert (only.name, only.passed) == (BLIND_SCORE, False)
-        area, difference = adjusted.comparison.score, adjusted.comparison.difference
-        assert only.says.endswith(f", the score with AUC {area}{ending} (difference {difference})")
-        assert adjusted.notes == (score_adjustment.ADJUSTED,)
-        assert adjusted.members is None
-    same = score_adjustment.BlindScores(rng.normal(size=80), rng.normal(size=120))
-    (only,) = score_adjustment.adjust_scores(*alike, same).controls
-    assert only.passed
-    assert "surely" not in only.says
 
 
 # The case file
