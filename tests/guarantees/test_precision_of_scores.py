@@ -24,6 +24,11 @@ def losses(rng, count):
     return -rng.gamma(40, 0.075, count)
 
 
+def sure_answers(rng, count):
+    """Confidences of a model that is sure, and in one of seven cases wrong."""
+    return np.where(rng.random(count) < 0.15, rng.beta(1, 200, count), rng.beta(200, 1, count))
+
+
 def three_digits(scores):
     return np.array([float(f"{score:.3g}") for score in scores])
 
@@ -35,6 +40,7 @@ def as_float(dtype):
 DIFFERENT = {
     "one decimal": (shares, lambda x: x.round(1), np.asarray),
     "two decimals beside three": (shares, lambda x: x.round(2), lambda x: x.round(3)),
+    "few sure answers as 0 and 1": (sure_answers, lambda x: x[:40].round(1), np.asarray),
     "one decimal of the calibration": (shares, np.asarray, lambda x: x.round(1)),
     "losses cut off": (losses, lambda x: np.trunc(10 * x) / 10, np.asarray),
     "whole losses": (losses, np.trunc, np.asarray),
