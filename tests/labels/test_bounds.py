@@ -188,3 +188,28 @@ def test_the_bits_under_random_noise_are_those_of_a_gaussian_channel(noise_kind,
 def test_without_a_bound_only_the_bits_of_a_float_are_left():
     capacity = labels.capacity(labels.OracleSpec(metric="softmax_cross_entropy", n=500, noise=0.1))
     assert (capacity.bits_per_query, capacity.span) == (64.0, math.inf)
+
+
+@pytest.mark.parametrize("deviation", [0.2, 0.05])
+@pytest.mark.parametrize(("n", "predicted"), [(100, 28), (20, 5)])
+def test_one_f1_under_gaussian_noise_tells_no_more_than_the_capacity(n, predicted, deviation):
+    """The information of one submission on balanced labels, by exact counts and integration."""
+    hits, others = np.meshgrid(np.arange(predicted + 1), np.arange(n - predicted + 1), indexing="ij")
+    chances = stats.binom.pmf(hits, predicted, 0.5) * stats.binom.pmf(others, n - predicted, 0.5)
+    scores, which = np.unique(np.round(2 * hits / (predicted + hits + others), 10), return_inverse=True)
+    chances = np.bincount(which.ravel(), chances.ravel())
+    answers = np.linspace(-8 * deviation, 1 + 8 * deviation, 4001)
+    density = np.maximum(stats.norm.pdf(answers[:, None], scores, deviation) @ chances, 1e-300)
+    told = np.trapezoid(-density * np.log2(density), answers) - np.log2(2 * np.pi * np.e * deviation**2) / 2
+    spec = labels.OracleSpec("f1", n=n, noise=deviation, noise_kind="gaussian")
+    assert labels.capacity(spec).bits_per_query > told > 0
+
+
+def test_no_plan_reads_labels_with_fewer_queries_than_the_capacity_needs_whatever_the_unit_of_weights():
+    bounds = set()
+    for weights in ((1.0, 1.0), (0.001, 0.001), (50.0, 50.0)):
+        spec = labels.OracleSpec(n=100, clip=1e-6, decimals=3, class_weight=weights)
+        bound = labels.capacity(spec)
+        assert bound.queries <= labels.design(spec).count
+        bounds.add((bound.queries, round(bound.bits_per_query, 9)))
+    assert len(bounds) == 1
