@@ -132,17 +132,12 @@ def identify(rng, n, m, *, share=0.0, shift=0.0, members=0.0, weight=1.0, noise=
 
 @pytest.mark.parametrize(("n", "m", "shift"), [(20, 30, 0.5), (100, 100, 1.0), (500, 500, 0.1)])
 def test_candidates_of_another_year_are_not_identified(n, m, shift):
-    """No candidate is a member, all have larger blind scores and so larger scores: nothing is selected for certain.
+    """No candidate is a member, all have larger blind scores and so larger scores: hardly anything is selected.
 
     Without the blind score, at a shift of one standard deviation, something is selected in nearly all runs.
     """
-    rng, certain, any_at_all = np.random.default_rng(n + m), 0, 0
-    for _ in range(40):
-        selection, _ = identify(rng, n, m, shift=shift)
-        certain += selection.count > 0 and selection.guarantee.standing == "holds"
-        any_at_all += selection.count > 0
-    assert is_plausible(certain, 40, 0.05)
-    assert is_plausible(any_at_all, 40, 0.1)
+    rng = np.random.default_rng(n + m)
+    assert is_plausible(sum(identify(rng, n, m, shift=shift)[0].count > 0 for _ in range(40)), 40, 0.1)
 
 
 ROUNDINGS = {

@@ -43,7 +43,6 @@ def test_copies_bring_no_false_discoveries(method, distinct):
 def test_one_by_one_they_would():
     selection_runs = [selections("adaptive", (10, 40, 200, 1), seed, with_texts=False) for seed in range(30)]
     assert sum(selection.count > 0 for selection in selection_runs) > binom.isf(0.001, 30, LEVEL)
-    assert all(selection.guarantee.standing == "doubtful" for selection in selection_runs)
     assert all(any("several times" in text for text in selection.warnings) for selection in selection_runs)
 
 
