@@ -159,7 +159,9 @@ def _can_pickle(task: Task) -> bool:
 
 def _run_parallel(task: Task, jobs: Sequence[Job], folder: Path, inner: LocalEngine, workers: int) -> Iterator[object]:
     units = split_jobs(jobs, workers, inner)
-    with joblib.parallel_config("loky", n_jobs=min(workers, len(units)), inner_max_num_threads=1):
+    # joblib runs a single job in this process, which would be killed with it.
+    n_jobs = 1 if workers == 1 else max(2, min(workers, len(units)))
+    with joblib.parallel_config("loky", n_jobs=n_jobs, inner_max_num_threads=1):
         yield from joblib.Parallel(return_as="generator_unordered")(
             joblib.delayed(_run_in_process)(task, unit, folder, inner) for unit in units
         )
