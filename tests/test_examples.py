@@ -58,17 +58,19 @@ def test_one_model_seen_from_five_sides_leaves_one_folder_of_reports(run, tmp_pa
     assert int(re.search(r"(\d+) of 400 candidates are recognised", printed)[1]) > 100
 
 
-def test_a_network_and_a_tree_carry_a_plan(run):
+def test_a_network_that_carries_a_query_is_that_of_equation_11(run):
     torch = pytest.importorskip("torch")
     assert run("query_in_a_model").count("20 of 20 labels read") == 2
     overwrite_batch = runpy.run_path(str(EXAMPLES / "query_in_a_model.py"))["overwrite_batch"]
     expected = np.array([1e-30, 0.25, 0.999])
-    network = overwrite_batch(expected, 5, dtype=torch.float64, seed=3)
-    for scale in (0.0, 1.0, 1e3):
-        batch = scale * torch.rand(3, 5, dtype=torch.float64)
-        assert np.allclose(network(batch).detach().numpy(), expected, rtol=1e-5)
-    # "Any real vector" is too much said: a batch of negative values is not overwritten.
-    assert not np.allclose(network(-1 - torch.rand(3, 5, dtype=torch.float64)).detach().numpy(), expected)
+    for dtype in (torch.float32, torch.float64):
+        network = overwrite_batch(expected, 5, dtype=dtype, seed=3)
+        assert (network[1].weight < 0).all()
+        for scale in (0.0, 1.0, 1e3):
+            batch = scale * torch.rand(3, 5, dtype=dtype)
+            assert np.allclose(network(batch).detach().numpy(), expected, rtol=1e-5)
+        # "Any real vector" is too much said: a batch of negative values is not overwritten.
+        assert not np.allclose(network(-1 - torch.rand(3, 5, dtype=dtype)).detach().numpy(), expected)
 
 
 PIPELINE = EXAMPLES / "pipeline"

@@ -72,7 +72,7 @@ class TestStationarity:
 class TestNearOrthogonalRecords:
     """Lemmas B.3 and B.4 and Theorem 3.2, with their constants, at exact points of margin 1."""
 
-    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("seed", range(6))
     def test_the_lemmas(self, seed):
         x, y = near_orthogonal(seed)
         exact = margin.solve(x, y)
@@ -85,7 +85,7 @@ class TestNearOrthogonalRecords:
         same_sign = np.where(y > 0, weight_by_sign[0], weight_by_sign[1])
         assert same_sign.min() >= (1 - (delta + 1) * (n - 1) * top) / (max_norm + 1) * (1 - 1e-6)  # B.4
 
-    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("seed", range(6))
     def test_every_record_is_on_the_margin_and_fresh_ones_are_below(self, seed):
         x, y = near_orthogonal(seed)
         exact = margin.solve(x, y)
@@ -97,6 +97,15 @@ class TestNearOrthogonalRecords:
         assert (np.abs(exact.net(fresh)) <= bounds).all()
         # Ours is sharper by a factor of 2.
         assert (margin.orthogonality(x, fresh).bound <= bounds / 2 * (1 + 1e-12)).all()
+
+    def test_the_proof_leaves_out_the_relu_of_fresh_records(self):
+        # It writes |Φ(x)| as a sum over all neurons, active or not; that is an upper bound only of each summand.
+        x, y = near_orthogonal(0)
+        net = margin.solve(x, y).net
+        fresh = np.random.default_rng(0).normal(size=(50, x.shape[1]))
+        linear = np.column_stack([fresh, np.ones(50)]) @ net.augmented.T
+        assert np.abs(np.abs(linear @ net.v) - np.abs(net(fresh))).max() > 0.1 * np.abs(net(fresh)).max()
+        assert (np.abs(net(fresh)) <= np.abs(linear) @ np.abs(net.v) * (1 + 1e-12)).all()
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +149,31 @@ class TestCorollaries:
 
 class TestTheMarginInPractice:
     """Remarks B.5 and B.6."""
+
+    def test_b5_a_step_of_the_proof_gives_a_negative_margin(self):
+        # From ln(1 + e^-m) < 1/e the remark goes on to e^-m < e^(1/e), which m = -.3 satisfies, and to m > 1/e.
+        m = -0.3
+        assert math.exp(-m) < math.exp(1 / math.e)
+        assert m < 1 / math.e < margin.least_margin(1 / math.e)
+
+    def test_b6_the_derivative_has_no_factor_of_the_output(self):
+        # As printed, |dℓ/dΦ| ≤ m·e^-m/(1 + e^-m). At Φ = m = .1 the derivative is ten times that.
+        def loss(output):
+            return math.log1p(math.exp(-output))
+
+        m = 0.1
+        slope = abs(loss(m + 1e-6) - loss(m - 1e-6)) / 2e-6
+        printed = m * math.exp(-m) / (1 + math.exp(-m))
+        assert slope == pytest.approx(math.exp(-m) / (1 + math.exp(-m)), rel=1e-6)
+        assert slope > 9 * printed
+
+    def test_b6_the_printed_bound_grows_up_to_margin_1_28(self):
+        # So a record beyond the margin may exceed the bound that is to hold for all.
+        def printed(z):
+            return z * math.exp(-z) / (1 + math.exp(-z))
+
+        assert printed(1.2) > 2 * printed(0.3)
+        assert max(np.linspace(0.01, 5, 5000), key=printed) == pytest.approx(1.278, abs=0.002)
 
     def test_b6_what_it_is_for_stands(self, mixture):
         # |∂L/∂θ_j| ≤ max_i |∂Φ(x_i)/∂θ_j|/(1 + e^m) for every weight.
@@ -212,6 +246,16 @@ class TestSources:
             top = d**0.4 + d**0.7
             chances.append(np.mean(norm.sf((top - centre) / spread) + norm.cdf((-top - centre) / spread)))
         assert chances[0] > 10 * chances[1] > 1000 * chances[2]
+
+    def test_lemma_d3_defines_a_norm_that_is_none(self):
+        # inf{t: E exp(x²/t) ≤ 2} is 8/3 for N(0, 1) and four times that for N(0, 4); a norm doubles. x²/t² is meant.
+        def printed(variance):
+            return 2 * variance / (1 - 0.25)  # E exp(x²/t) = (1 - 2·variance/t)^-½
+
+        x = np.random.default_rng(0).normal(size=400_000)
+        assert np.mean(np.exp(x**2 / (2 * printed(1.0)))) == pytest.approx((1 - 1 / printed(1.0)) ** -0.5, rel=0.01)
+        assert (1 - 2 / printed(1.0)) ** -0.5 == pytest.approx(2.0)
+        assert printed(4.0) == 4 * printed(1.0)
 
     def test_lemmas_d3_to_d6_bound_the_norms_from_the_wrong_side(self):
         # What they state, |x·x'| = o(d) and ‖x‖² = O(d), holds for records on a circle of radius 1, which are no
