@@ -179,7 +179,8 @@ class CohortExamination(Study):
             # Where each of n alone shows, one more of their population does, but in one case of n + 1.
             if len(possible) == 1 and all(each.told_apart == each.records >= 1 / error - 1 for each in possible):
                 bounds["records"] = (0, int(bool(possible[0].hidden)))
-            doubt = f"{_bound_hidden(match.accepted)}{_advise_gradient(self)}"
+            advice = _NEWTON_ADVICE if any(_ANY_OPTIMISER in each for each in self.assumes) else ""
+            doubt = f"{_bound_hidden(match.accepted)}{advice}"
             if len(possible) > 1:
                 doubt = (
                     "several subsets fit, or cannot be checked; the regression may be that of the largest, or of one "
@@ -545,6 +546,7 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
 
 _ANY_PENALTY = "a squared penalty of any strength"
 _ANY_OPTIMISER = "where the optimiser ended, as of scikit-learn's"
+_NEWTON_ADVICE = "; if R's glm or another Newton solver fitted these coefficients, --gradient 1e-6 may tell more"
 _NEWTON_GRADIENT = 1e-6  # at most that of R's glm, of columns up to some hundreds
 _NO_INTERCEPT = "Fitted without an intercept, as no number of that name was given"
 _NEAR, _FAR = 0.1, 5  # standard errors, and times as far as the nearest, from which on one combination stands out
@@ -586,7 +588,7 @@ def _describe_tolerance(result: CohortExamination) -> str:
     if all(each.told_apart == each.records and not each.hidden for each in fits):
         return ""
     bound = _bound_hidden(fits)
-    return f". {bound[0].upper()}{bound[1:]}{_advise_gradient(result)}"
+    return f". {bound[0].upper()}{bound[1:]}"
 
 
 def _bound_hidden(fits: Sequence[margin.SubsetFit]) -> str:
@@ -595,13 +597,6 @@ def _bound_hidden(fits: Sequence[margin.SubsetFit]) -> str:
     about = "at least" if 2 * (widest.hidden or 0) > widest.records else "up to about"
     count = f"{about} {formatting.format_count(widest.hidden, 'record')}" if widest.hidden else "single records"
     return f"{count} more or fewer may not show, of those that hardly count"
-
-
-def _advise_gradient(result: CohortExamination) -> str:
-    """Return what tells more where no one said how near the optimiser came."""
-    if not any(_ANY_OPTIMISER in each for each in result.assumes):
-        return ""
-    return "; if R's glm or another Newton solver fitted these coefficients, --gradient 1e-6 may tell more"
 
 
 def _describe_doubt(match: margin.CohortMatch) -> str:
@@ -669,7 +664,7 @@ def _list_assumptions(published: Publication, match: margin.CohortMatch) -> tupl
     if published.largest_gradient <= _NEWTON_GRADIENT:
         ended = f"fitted to the optimum, as R's glm and lm and Newton solvers do, that is with {ended}"
     elif published.gradient is None:
-        ended = ended.partition("where")[0] + _ANY_OPTIMISER
+        ended = f"{ended.partition('where')[0]}{_ANY_OPTIMISER}{_NEWTON_ADVICE}"
     return (
         f"A {_NAMES[published.family]} regression with {penalty}{intercept}, every record counted once",
         f"Coefficients {digits}; {ended}",
