@@ -376,7 +376,7 @@ def _describe_unseen_records(audit: Findings, scope: Scope) -> tuple[tuple[str, 
         return (figures,), "A smaller leak is overlooked more often."
     few = f"{count:,} of the {scope.members:,} training records"
     return (figures,), (
-        f"A smaller leak is overlooked more often. A leak of fewer than {few} is easily overlooked, too, even if these "
+        f"A smaller leak is overlooked more often. A leak of fewer than {few} may be overlooked, too, even if these "
         "are recognised without fail."
     )
 

@@ -195,6 +195,7 @@ def chance_of_round_scores(candidates: Floats, calibration: Floats) -> float:
         >>> round(chance_of_round_scores(np.array([0.0, 1.0, 1.0]), np.linspace(0.005, 0.995, 98)), 6)
         1e-06
     """
+    candidates, calibration = _sample(candidates), _sample(calibration)
     sides = [
         np.isclose(scores[:, None], _ORDINARY, rtol=1e-12, atol=0).any(axis=1) for scores in (candidates, calibration)
     ]
